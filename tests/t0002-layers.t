@@ -14,6 +14,7 @@ nn
 ops
 model
 schedule optim data checkpoint
+args
 train
 api
 cmd
@@ -72,5 +73,6 @@ is "$folders" "" "every folder has its place in the layers"
 # The guard itself: it must see what is wrong.
 ok "! allowed topo device && ! allowed plugin train && ! allowed nn train" \
     "upward is refused"
+ok "! allowed args train && allowed train args" "arguments know nothing of a run"
 ok "allowed train nn && allowed nn nn && allowed plugin topo" "downward is allowed"
 done_testing

@@ -28,8 +28,8 @@ is "$err" 'megatron: plan: "memroy" is not a part; did you mean memory, see mega
 run megatron plan groups --megatron-tp 2
 is "$status:$err" '2:megatron: plan groups: unknown option "--megatron-tp"; did you mean --tp?; see megatron plan groups --help' \
     "the plugin's name of an option"
-run megatron plan memory --tp 2
-is "$status:$err" '2:megatron: plan memory: --tp is no argument of megatron train: give --tensor-model-parallel-size N; see megatron plan memory --help' \
+run megatron train --tp 2
+is "$status:$err" '2:megatron train: --tp is no argument of megatron train: give --tensor-model-parallel-size N' \
     "a short name where megatron train's count"
 
 if [ -w /dev/full ]; then

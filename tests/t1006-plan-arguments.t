@@ -86,6 +86,27 @@ is "$(jq -c '[.ok, .arguments.needless[0].name, .arguments.refused[0].value]' <<
 run megatron plan check --json -- "${model[@]}" --manual-gc
 is "$(jq -c '[.ok, .world_size, .broken]' <<<"$out")" '[true,2,[]]' "what is right"
 
+# parts of plan that take a model's arguments have short names for parallel sizes
+short=(--tp 2 --cp 1 --pp=2 --ep 2 --etp 1)
+long=(--tensor-model-parallel-size 2 --context-parallel-size 1 --pipeline-model-parallel-size 2
+      --expert-model-parallel-size 2 --expert-tensor-parallel-size 1)
+experts=(--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 16 --vocab-size 256
+         --micro-batch-size 1 --num-experts 4 --disable-bias-linear --sequence-parallel
+         --moe-token-dispatcher-type alltoall --world-size 8)
+for part in "memory --rank 0 --threads 1" buffers "moe --ranks-per-node 4" \
+            "graphs --rank 0 --cuda-graph-impl local --cuda-graph-modules attn"; do
+    run megatron plan $part "${experts[@]}" "${long[@]}"
+    is "$status" 0 "plan $part" || diag "$err"
+    want=$out
+    run megatron plan $part "${experts[@]}" "${short[@]}"
+    is "$status$err:$out" "0:$want" "by short names"
+done
+run megatron plan memory "${model[@]}" --rank 0 --threads 1 --vpp 2 --global-batch-size 8
+is "$status" 0 "virtual stages, too" || diag "$err"
+echo "--tp 2" >short.args
+run megatron plan memory "${model[@]}" --args-file short.args
+like "$status:$err" "^2:.*--tp.*--tensor-model-parallel-size N" "but not in a run's file"
+
 # plan memory takes what training takes, and refuses what it refuses
 run megatron plan memory "${model[@]}" --use-flash-attn --tp-comm-overlap --rank 0 --threads 1
 is "$status" 0 "plan memory accepts them" || diag "$err"

@@ -119,11 +119,11 @@ read -ra found < <(sed -n 's/^fits: //p' <<<"$out")
 ok "[ $(kind total "${found[@]}") -le $less ]" "fits $less: ${found[*]}"
 is "$(grep -B 99 '^fits' <<<"$out" | awk -v most="$less" '$1 ~ /^[0-9]/ && $1 <= most' | head -n 1 \
     | sed 's/.*%  //')" "${found[*]}" "and is the cheapest one that does"
-run megatron plan memory "${model[@]}" --threads 1 --fit 16G
+run megatron plan memory "${model[@]}" --threads 1 --fit 16GiB
 is "${out##*$'\n'}" "fits: without recomputation" "much is enough for all"
 run megatron plan memory "${model[@]}" --threads 1 --fit 16K
 is "$status" 1 "too little"
-like "$err" "no choice of recomputation fits 16384 bytes a rank: the least is [0-9]+ with --rec" \
+like "$err" "no choice of recomputation fits 16000 bytes a rank: the least is [0-9]+ with --rec" \
     "is refused with the least"
 run megatron plan memory "${model[@]}" --threads 1 --choices --cuda-graph-impl local
 is "$status:$(grep -c 'granularity full' <<<"$out")" 0:0 "graphs of layers leave no full one"

@@ -3,7 +3,7 @@
  *
  * Reads a checkpoint, a safetensors file of our names or of Hugging Face's GPT-2, or a directory
  * with a config.json, and writes one of the four.  The model is known from the notes of the source
- * (train/model_notes.h); a source without them can only be a GPT-2, whose sizes follow from its
+ * (args/model_notes.h); a source without them can only be a GPT-2, whose sizes follow from its
  * tensors.  The output is checked as far as possible before anything is read.  A new checkpoint is
  * never written beside others, which it would hide.
  */
@@ -31,7 +31,7 @@
 #include "libcore/file/dirlock.h"
 #include "libcore/file/durable.h"
 #include "libcore/file/outfile.h"
-#include "libcore/train/model_notes.h"
+#include "libcore/args/model_notes.h"
 #include "libcore/train/state.h"
 
 static const char prefix[] = "model."; /* of parameters in a checkpoint */
@@ -112,34 +112,11 @@ static int set_dtype (void *target, const struct cmd_option *option, const char 
     return mg_error_set (err, EINVAL, "%s: \"%.40s\" is not fp32, bf16 or fp16", what, value);
 }
 
-/* Bytes, or as transformers writes them: 5GB, 500MB, 2GiB. */
 static int set_shard (void *target, const struct cmd_option *option, const char *what,
                       const char *value, struct mg_error *err)
 {
-    static const struct {
-        const char *name;
-        int64_t bytes;
-    } units[] = {
-        { "", 1 },         { "KB", 1000 },     { "MB", 1000000 },  { "GB", 1000000000 },
-        { "KiB", 1 << 10 }, { "MiB", 1 << 20 }, { "GiB", 1 << 30 },
-    };
-    size_t digits = strspn (value, "0123456789");
-    char number[24];
-    int64_t count;
-
     (void)option;
-    for (size_t i = 0; i < sizeof (units) / sizeof (units[0]); i++) {
-        if (digits >= sizeof (number) || strcmp (units[i].name, value + digits) != 0)
-            continue;
-        memcpy (number, value, digits);
-        number[digits] = '\0';
-        if (parse_int64 (what, number, 1, INT64_MAX / units[i].bytes, &count, err) < 0)
-            return -1;
-        ((struct convert_request *)target)->shard = count * units[i].bytes;
-        return 0;
-    }
-    return mg_error_set (err, EINVAL, "%s: \"%.40s\" is no size such as 5GB, 500MB, 2GiB or "
-                         "1000000", what, value);
+    return parse_bytes (what, value, &((struct convert_request *)target)->shard, err);
 }
 
 static const struct cmd_option convert_options[] = {

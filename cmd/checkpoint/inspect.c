@@ -17,7 +17,7 @@
 #include "libcore/checkpoint/roster.h"
 #include "libcore/checkpoint/weights.h"
 #include "libcore/model/model_params.h"
-#include "libcore/train/model_notes.h"
+#include "libcore/args/model_notes.h"
 
 /* Values of the manifest that tell the layout of the run that wrote it. */
 static const struct {

@@ -44,14 +44,14 @@ static void list_margs (struct cmd_option rows[MARG_NUM + 1])
     int n = 0;
 
     for (int id = 0; id < MARG_NUM; id++) {
-        const struct marg_info *info = &margs_table[id];
-        const char *arg = info->type == MARG_SIZE ? "N" : "TEXT";
+        const struct arg_info *info = &margs_table[id];
+        const char *arg = info->type == ARG_INT ? "N" : "TEXT";
 
         if (is_geometry_option (info->name))
             continue;
         rows[n++] = (struct cmd_option){
             .name = info->name,
-            .arg = info->type == MARG_FLAG ? NULL : arg,
+            .arg = info->type == ARG_FLAG ? NULL : arg,
             .help = info->help,
             .key = info->name,
             .set = set_marg,

@@ -15,7 +15,7 @@
 #include "cmd/plan/memory.h"
 #include "cmd/plan/plan.h"
 #include "libcore/base/parse.h"
-#include "libcore/train/args_heard.h"
+#include "libcore/args/heard.h"
 #include "libcore/train/data.h"
 #include "libcore/train/train.h"
 
@@ -192,7 +192,7 @@ static void print_text (const struct findings *f)
         return;
     run_config_init (&c, &f->args);
     c.geometry = f->geometry;
-    args_heard_tell (&c, stdout);
+    args_heard_tell (&f->args, &f->geometry, stdout);
     tell_vocabulary (&c);
     printf ("%d rank%s: ", f->geometry.world, f->geometry.world == 1 ? "" : "s");
     plan_print_grids (&f->geometry);

@@ -44,7 +44,7 @@ static struct choice *add_choice (struct choices *c, const struct train_args *ar
     choice->args.recompute_activations = choice->args.split_activations = false;
     choice->args.moe.recompute = false;
     choice->args.recompute_granularity = choice->args.recompute_method = NULL;
-    choice->args.recompute_modules = (struct train_list){ NULL, NULL, 0 };
+    choice->args.recompute_modules = (struct arg_list){ NULL, NULL, 0 };
     choice->args.recompute_layers = TRAIN_UNSET;
     return choice;
 }
@@ -76,7 +76,7 @@ static void add_selective (struct choices *c, const struct train_args *args, uns
         snprintf (choice->arguments + len, ARGUMENTS_MAX - len, " %s", recompute_module_names[i]);
     }
     choice->args.recompute_granularity = "selective";
-    choice->args.recompute_modules = (struct train_list){ choice->word[0], &choice->word[1],
+    choice->args.recompute_modules = (struct arg_list){ choice->word[0], &choice->word[1],
                                                           count };
     drop_excluded (c);
 }

@@ -51,7 +51,7 @@ static const struct cmd_option memory_options[] = {
     { .name = "choices", .help = "compare choices of recomputation instead",
       .key = "choices", .set = set_choices },
     { .name = "fit", .arg = "BYTES",
-      .help = "and say which of them fits so many bytes a rank, such as 16G",
+      .help = "and say which of them fits so many bytes a rank, such as 40G",
       .key = "fit", .set = set_choices },
     { .name = NULL },
 };

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "libcore/train/args.h"
+#include "libcore/args/args.h"
 #include "libcore/train/memory.h"
 #include "libcore/train/passes.h"
 

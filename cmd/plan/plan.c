@@ -88,9 +88,9 @@ struct cmd_option plan_train_option (const char *name, const char *help)
     const struct train_arg *row = train_arg_find (name);
 
     return (struct cmd_option){
-        .name = row->name,
-        .arg = row->meta,
-        .help = help ? help : row->help,
+        .name = row->info->name,
+        .arg = row->info->meta,
+        .help = help ? help : row->info->help,
         .set = set_train_argument,
     };
 }

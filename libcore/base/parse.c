@@ -48,27 +48,36 @@ int parse_int (const char *what, const char *text, int min, int max, int *out,
 
 int parse_bytes (const char *what, const char *text, int64_t *out, struct mg_error *err)
 {
-    static const char units[] = "KMGT";
-    char number[24] = "";
-    const char *unit;
-    size_t len = text ? strlen (text) : 0;
-    int64_t value;
-    int shift = 0;
+    static const char prefixes[] = "KMGT";
+    const char *unit, *prefix;
+    char number[24];
+    int64_t factor = 1, value;
+    size_t digits;
 
-    if (len > 0 && len < sizeof (number)) {
-        memcpy (number, text, len);
-        unit = strchr (units, toupper ((unsigned char)number[len - 1]));
-        if (unit) {
-            shift = 10 * (int)(unit - units + 1);
-            number[len - 1] = '\0';
-        }
+    if (!text)
+        text = "";
+    digits = strspn (text, "0123456789");
+    unit = text + digits;
+    if (digits == 0 || digits >= sizeof (number))
+        goto inval;
+    if (*unit && (prefix = strchr (prefixes, toupper ((unsigned char)*unit)))) {
+        int64_t base = tolower ((unsigned char)unit[1]) == 'i' ? 1024 : 1000;
+
+        for (const char *p = prefixes; p <= prefix; p++)
+            factor *= base;
+        unit += base == 1024 ? 2 : 1;
     }
-    if (!isdigit ((unsigned char)number[0])
-        || parse_int64 (what, number, 1, INT64_MAX >> shift, &value, NULL) < 0)
-        return mg_error_set (err, EINVAL, "%s: \"%.40s\" is no number of bytes, want one such as "
-                             "1000000, 512M or 16G", what, text ? text : "");
-    *out = value << shift;
+    if (*unit && strcasecmp (unit, "B") != 0)
+        goto inval;
+    memcpy (number, text, digits);
+    number[digits] = '\0';
+    if (parse_int64 (what, number, 1, INT64_MAX / factor, &value, NULL) < 0)
+        goto inval;
+    *out = value * factor;
     return 0;
+inval:
+    return mg_error_set (err, EINVAL, "%s: \"%.40s\" is no number of bytes, want one such as "
+                         "1000000, 40G, 5GB or 2GiB", what, text);
 }
 
 int parse_double (const char *what, const char *text, double min, double max,

@@ -21,7 +21,9 @@ int parse_int64 (const char *what, const char *text, int64_t min, int64_t max,
 int parse_int (const char *what, const char *text, int min, int max, int *out,
                struct mg_error *err);
 
-/* Bytes above 0: a decimal integer, with a K, M, G or T for powers of 1024. */
+/* Bytes above 0: a decimal integer and a unit, in either case.  K, M, G and T, or KB to TB, are
+ * powers of 1000; Ki, Mi, Gi and Ti, or KiB to TiB, are powers of 1024; B or nothing is a byte.
+ */
 int parse_bytes (const char *what, const char *text, int64_t *out, struct mg_error *err);
 
 /* A finite decimal or exponent-form number in [min, max], in the "C" locale's form

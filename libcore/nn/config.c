@@ -248,7 +248,7 @@ static void set_expert_args (const struct model_config *c, struct margs *args, c
         return;
     if (pattern_given (&m->layers)) { // some layers may be dense
         snprintf (text, 16, "%d", m->layers.every);
-        args->expert_layers = m->layers.list ? m->layers.list : text;
+        args->text[MARG_EXPERT_LAYERS] = m->layers.list ? m->layers.list : text;
         args->value[MARG_LAYERS] = c->num_layers;
     }
     args->value[MARG_EXPERTS] = m->experts;
@@ -259,7 +259,7 @@ static void set_expert_args (const struct model_config *c, struct margs *args, c
     args->value[MARG_PROBS_ON_INPUT] = m->probs_on_input;
     args->value[MARG_ROUTER_GROUPS] = m->num_groups;
     args->value[MARG_ROUTER_GROUP_TOPK] = m->group_topk;
-    args->balancing = m->choice == MOE_QUANTILE ? "quantile_balancing" : NULL;
+    args->text[MARG_ROUTER_BALANCING] = m->choice == MOE_QUANTILE ? "quantile_balancing" : NULL;
 }
 
 /* The rules that arguments have, too. */
@@ -291,7 +291,7 @@ static int check_rules (const struct model_config *c, const struct model_layout 
     args.value[MARG_CP_INNER] = context->inner;
     set_expert_args (c, &args, every);
     for (int i = 0; rc == 0 && i < (context->count > 0 ? context->count : 1); i++) {
-        args.cp_comm = context_comm_name (context_comm_at (context, i));
+        args.text[MARG_CP_COMM] = context_comm_name (context_comm_at (context, i));
         rc = margs_validate (&args, &geometry, err);
     }
     return rc;

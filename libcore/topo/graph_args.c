@@ -44,7 +44,7 @@ static bool is_name (struct name name, const char *text)
 /* The next name; 'word' and *rest, which begin as 0 and NULL, are where it goes on.  Blanks and
  * commas stand between names, and brackets may stand around them.  False: there is none.
  */
-static bool next_name (const struct marg_list *list, int *word, const char **rest,
+static bool next_name (const struct arg_list *list, int *word, const char **rest,
                        struct name *name)
 {
     for (;;) {
@@ -61,7 +61,7 @@ static bool next_name (const struct marg_list *list, int *word, const char **res
     }
 }
 
-static bool list_has (const struct marg_list *list, const char *text)
+static bool list_has (const struct arg_list *list, const char *text)
 {
     const char *rest = NULL;
     struct name name;
@@ -80,7 +80,7 @@ static int read_impl (const struct margs *args, enum graph_args_impl *impl, stru
 {
     bool local = args->value[MARG_GRAPH_ENABLE], te = args->value[MARG_GRAPH_EXTERNAL];
     const char *older = local ? "enable-cuda-graph" : "external-cuda-graph";
-    const char *name = args->graph_impl ? args->graph_impl : "none";
+    const char *name = args->text[MARG_GRAPH_IMPL] ? args->text[MARG_GRAPH_IMPL] : "none";
     int i = 0;
 
     while (i <= GRAPH_ARGS_ITERATION && strcmp (impl_names[i], name) != 0)
@@ -132,7 +132,7 @@ static int add_module (const struct margs *args, const char *what, struct name n
  * words stand for no module: "full" for whole layers, "full_iteration" for the implementation of
  * that name.
  */
-static int read_modules (const struct margs *args, const struct marg_list *list, const char *what,
+static int read_modules (const struct margs *args, const struct arg_list *list, const char *what,
                          struct graph_args *graphs, struct mg_error *err)
 {
     bool full = list_has (list, "full"), iteration = list_has (list, "full_iteration");
@@ -158,16 +158,16 @@ static int read_modules (const struct margs *args, const struct marg_list *list,
 
 int graph_args_read (const struct margs *args, struct graph_args *graphs, struct mg_error *err)
 {
-    bool older = args->graph_scope.count > 0;
+    bool older = args->list[MARG_GRAPH_SCOPE].count > 0;
+    enum marg id = older ? MARG_GRAPH_SCOPE : MARG_GRAPH_MODULES;
 
     *graphs = (struct graph_args){ .impl = GRAPH_ARGS_NONE };
     if (read_impl (args, &graphs->impl, err) < 0)
         return -1;
-    if (older && args->graph_modules.count > 0)
+    if (older && args->list[MARG_GRAPH_MODULES].count > 0)
         return mg_error_set (err, EINVAL, "cuda-graph-scope and cuda-graph-modules exclude each "
                              "other: the first is the older name of the second");
-    return read_modules (args, older ? &args->graph_scope : &args->graph_modules,
-                         older ? "cuda-graph-scope" : "cuda-graph-modules", graphs, err);
+    return read_modules (args, &args->list[id], margs_table[id].name, graphs, err);
 }
 
 /* ---- rules ------------------------------------------------------------------------- */
@@ -191,7 +191,7 @@ static bool has (const struct graph_model *m, unsigned modules)
 /* True if all layers certainly have experts. */
 static bool no_dense_layer (const struct graph_model *m)
 {
-    const char *text = m->args->expert_layers;
+    const char *text = m->args->text[MARG_EXPERT_LAYERS];
     int layers = get (m, MARG_LAYERS);
     struct pattern p;
 
@@ -221,7 +221,7 @@ static int gathering_ranks (const struct graph_model *m)
 {
     int ranks = m->g->ep * geometry_etp (m->g);
 
-    if (m->args->dispatcher && strcmp (m->args->dispatcher, "allgather") != 0)
+    if (m->args->text[MARG_DISPATCHER] && strcmp (m->args->text[MARG_DISPATCHER], "allgather") != 0)
         return 0;
     return get (m, MARG_EXPERTS) && ranks > 1 ? ranks : 0;
 }
@@ -247,7 +247,7 @@ static void check_rows (const struct graph_model *m, const char *what, const cha
  */
 static void check_iteration (const struct graph_model *m, struct rule_report *r)
 {
-    const char *steps = m->args->batch_steps;
+    const char *steps = m->args->text[MARG_BATCH_STEPS];
 
     if (m->graphs.modules)
         rule_broken (r, "cuda-graph-impl full_iteration excludes cuda-graph-modules: it captures "
@@ -309,7 +309,7 @@ static void check_experts (const struct graph_model *m, struct rule_report *r)
 /* [TransformerConfig]  A module runs again inside of a graph or outside of it, not around it. */
 static void check_recompute (const struct graph_model *m, struct rule_report *r)
 {
-    const char *granularity = m->args->recompute ? m->args->recompute : "";
+    const char *granularity = m->args->text[MARG_RECOMPUTE] ? m->args->text[MARG_RECOMPUTE] : "";
     bool layer = get (m, MARG_MOE_RECOMPUTE);
     bool selective = get (m, MARG_RECOMPUTE_ACTIVATIONS) || layer
                      || strcmp (granularity, "selective") == 0;
@@ -318,7 +318,7 @@ static void check_recompute (const struct graph_model *m, struct rule_report *r)
         rule_broken (r, "recompute-granularity full needs cuda-graph-impl full_iteration: a graph "
                      "of a layer does not run the layer again");
     if (selective && m->graphs.impl == GRAPH_ARGS_TE && has (m, BIT (MOE_ROUTER))
-        && (layer || list_has (&m->args->recompute_modules, "moe")))
+        && (layer || list_has (&m->args->list[MARG_RECOMPUTE_MODULES], "moe")))
         rule_broken (r, "recompute-modules moe and cuda-graph-modules moe_router exclude each "
                      "other with cuda-graph-impl transformer_engine");
 }

@@ -12,96 +12,130 @@
 #include "libcore/topo/context.h"
 #include "libcore/topo/margs.h"
 
-const struct marg_info margs_table[MARG_NUM] = {
-    [MARG_TP] = { "tensor-model-parallel-size", MARG_SIZE, "tensor-parallel size" },
-    [MARG_PP] = { "pipeline-model-parallel-size", MARG_SIZE, "pipeline-parallel size" },
-    [MARG_CP] = { "context-parallel-size", MARG_SIZE, "context-parallel size" },
-    [MARG_CP_COMM] = { "cp-comm-type", MARG_TEXT,
-                       "how context-parallel ranks exchange keys and values" },
-    [MARG_CP_INNER] = { "hierarchical-context-parallel-sizes", MARG_SIZE,
-                        "context-parallel ranks of the first level, of a2a+p2p" },
-    [MARG_EP] = { "expert-model-parallel-size", MARG_SIZE, "expert-parallel size" },
-    [MARG_ETP] = { "expert-tensor-parallel-size", MARG_SIZE,
-                   "tensor-parallel size of experts" },
-    [MARG_VPP] = { "num-virtual-stages-per-pipeline-rank", MARG_SIZE,
-                   "virtual stages on each pipeline rank" },
-    [MARG_LAYERS_PER_VPP] = { "num-layers-per-virtual-pipeline-stage", MARG_SIZE,
+const struct arg_info margs_table[MARG_NUM] = {
+    [MARG_TP] = { "tensor-model-parallel-size", "tp", ARG_INT, "N",
+                  "ranks that share a layer" },
+    [MARG_PP] = { "pipeline-model-parallel-size", "pp", ARG_INT, "N",
+                  "stages of the pipeline" },
+    [MARG_CP] = { "context-parallel-size", "cp", ARG_INT, "N",
+                  "ranks that share a sequence" },
+    [MARG_CP_COMM] = { "cp-comm-type", NULL, ARG_LIST, "NAME...",
+                       "how context-parallel ranks exchange keys and values: p2p, all_gather, "
+                       "a2a or a2a+p2p; one name, or one a layer" },
+    [MARG_CP_INNER] = { "hierarchical-context-parallel-sizes", NULL, ARG_LIST, "A2A P2P",
+                        "context-parallel ranks of each level, of --cp-comm-type a2a+p2p" },
+    [MARG_EP] = { "expert-model-parallel-size", "ep", ARG_INT, "N",
+                  "ranks that the experts of a layer are dealt out over" },
+    [MARG_ETP] = { "expert-tensor-parallel-size", "etp", ARG_INT, "N",
+                   "ranks that share an expert" },
+    [MARG_VPP] = { "num-virtual-stages-per-pipeline-rank", "vpp", ARG_INT, "N",
+                   "parts of the model on each pipeline rank" },
+    [MARG_LAYERS_PER_VPP] = { "num-layers-per-virtual-pipeline-stage", NULL, ARG_INT, "N",
                               "layers of a virtual stage, in place of their number" },
-    [MARG_GROUP_SIZE] = { "microbatch-group-size-per-virtual-pipeline-stage", MARG_SIZE,
-                          "microbatches that go through a virtual stage in a row" },
-    [MARG_FIRST] = { "decoder-first-pipeline-num-layers", MARG_SIZE,
+    [MARG_GROUP_SIZE] = { "microbatch-group-size-per-virtual-pipeline-stage", NULL, ARG_INT,
+                          "N", "microbatches that go through a virtual stage in a row" },
+    [MARG_FIRST] = { "decoder-first-pipeline-num-layers", NULL, ARG_INT, "N",
                      "layers of the first pipeline rank" },
-    [MARG_LAST] = { "decoder-last-pipeline-num-layers", MARG_SIZE,
+    [MARG_LAST] = { "decoder-last-pipeline-num-layers", NULL, ARG_INT, "N",
                     "layers of the last pipeline rank" },
-    [MARG_WITH_EMBEDDING] = { "account-for-embedding-in-pipeline-split", MARG_FLAG,
-                              "the embedding takes the place of a layer" },
-    [MARG_WITH_LOSS] = { "account-for-loss-in-pipeline-split", MARG_FLAG,
+    [MARG_WITH_EMBEDDING] = { "account-for-embedding-in-pipeline-split", NULL, ARG_FLAG,
+                              NULL, "the embedding takes the place of a layer" },
+    [MARG_WITH_LOSS] = { "account-for-loss-in-pipeline-split", NULL, ARG_FLAG, NULL,
                          "the loss takes the place of a layer" },
-    [MARG_LAYOUT] = { "pipeline-model-parallel-layout", MARG_TEXT,
+    [MARG_LAYOUT] = { "pipeline-model-parallel-layout", NULL, ARG_TEXT, "LAYOUT",
                       "stage by stage, such as Et*3|(tt|)*5L" },
-    [MARG_TP_PP_DP] = { "use-tp-pp-dp-mapping", MARG_FLAG, "rank order tp-cp-ep-pp-dp" },
-    [MARG_SEQUENCE_PARALLEL] = { "sequence-parallel", MARG_FLAG,
-                                 "norms and dropout are split by sequence" },
-    [MARG_SPLIT_ACTIVATIONS] = { "distribute-saved-activations", MARG_FLAG,
-                                 "inputs of recomputed layers are split over tp" },
-    [MARG_RECOMPUTE] = { "recompute-granularity", MARG_TEXT,
-                         "what the backward pass computes again" },
-    [MARG_RECOMPUTE_MODULES] = { "recompute-modules", MARG_LIST,
-                                 "modules that are recomputed selectively" },
-    [MARG_RECOMPUTE_ACTIVATIONS] = { "recompute-activations", MARG_FLAG,
-                                     "recompute-granularity selective" },
-    [MARG_GRAPH_IMPL] = { "cuda-graph-impl", MARG_TEXT, "what is captured into device graphs" },
-    [MARG_GRAPH_MODULES] = { "cuda-graph-modules", MARG_LIST,
-                             "modules of layers that are captured" },
-    [MARG_GRAPH_SCOPE] = { "cuda-graph-scope", MARG_LIST, "the same by its older name" },
-    [MARG_GRAPH_ENABLE] = { "enable-cuda-graph", MARG_FLAG, "cuda-graph-impl local" },
-    [MARG_GRAPH_EXTERNAL] = { "external-cuda-graph", MARG_FLAG,
-                              "cuda-graph-impl transformer_engine" },
-    [MARG_LAYERS] = { "num-layers", MARG_SIZE, "transformer layers" },
-    [MARG_MTP_LAYERS] = { "mtp-num-layers", MARG_SIZE, "multi-token-prediction layers" },
-    [MARG_HIDDEN] = { "hidden-size", MARG_SIZE, "hidden size" },
-    [MARG_FFN] = { "ffn-hidden-size", MARG_SIZE, "MLP size" },
-    [MARG_SWIGLU] = { "swiglu", MARG_FLAG, "gated MLP, of two thirds the size" },
-    [MARG_HEADS] = { "num-attention-heads", MARG_SIZE, "attention heads" },
-    [MARG_KV_CHANNELS] = { "kv-channels", MARG_SIZE, "size of a head" },
-    [MARG_QUERY_GROUPS] = { "num-query-groups", MARG_SIZE, "key and value heads" },
-    [MARG_GROUPED] = { "group-query-attention", MARG_FLAG, "query heads share keys and values" },
-    [MARG_LATENT] = { "multi-latent-attention", MARG_FLAG, "keys and values are made of a latent" },
-    [MARG_SEQ_LENGTH] = { "seq-length", MARG_SIZE, "tokens of a sample" },
-    [MARG_MAX_POSITIONS] = { "max-position-embeddings", MARG_SIZE, "positions" },
-    [MARG_VOCAB] = { "vocab-size", MARG_SIZE, "tokens of the vocabulary" },
-    [MARG_PADDED_VOCAB] = { "padded-vocab-size", MARG_SIZE, "rows of the embedding" },
-    [MARG_EXPERTS] = { "num-experts", MARG_SIZE, "experts of a layer" },
-    [MARG_EXPERT_LAYERS] = { "moe-layer-freq", MARG_TEXT, "which layers have experts" },
-    [MARG_EXPERT_FFN] = { "moe-ffn-hidden-size", MARG_SIZE, "MLP size of an expert" },
-    [MARG_SHARED_FFN] = { "moe-shared-expert-intermediate-size", MARG_SIZE,
-                          "MLP size of the shared experts" },
-    [MARG_EXPERT_LATENT] = { "moe-latent-size", MARG_SIZE, "size of what experts work on" },
-    [MARG_NO_BIAS] = { "disable-bias-linear", MARG_FLAG, "linear layers have no biases" },
-    [MARG_ROUTER_TOPK] = { "moe-router-topk", MARG_SIZE, "experts of a token" },
-    [MARG_PROBS_ON_INPUT] = { "moe-apply-probs-on-input", MARG_FLAG,
-                              "probabilities multiply what experts read" },
-    [MARG_ROUTER_BALANCING] = { "moe-router-load-balancing-type", MARG_TEXT,
-                                "how the load of experts is balanced" },
-    [MARG_ROUTER_GROUPS] = { "moe-router-num-groups", MARG_SIZE,
-                             "groups of experts that the router chooses from" },
-    [MARG_ROUTER_GROUP_TOPK] = { "moe-router-group-topk", MARG_SIZE,
-                                 "groups that it chooses" },
-    [MARG_CAPACITY] = { "moe-expert-capacity-factor", MARG_POSITIVE,
-                        "tokens of an expert, of the mean" },
-    [MARG_PAD] = { "moe-pad-expert-input-to-capacity", MARG_FLAG,
-                   "each expert computes so many" },
-    [MARG_DISPATCHER] = { "moe-token-dispatcher-type", MARG_TEXT,
-                          "how tokens reach their experts" },
-    [MARG_MOE_RECOMPUTE] = { "moe-layer-recompute", MARG_FLAG,
-                             "module moe is recomputed" },
-    [MARG_MICRO_BATCH] = { "micro-batch-size", MARG_SIZE, "samples of a microbatch" },
-    [MARG_GLOBAL_BATCH] = { "global-batch-size", MARG_SIZE, "samples of an iteration" },
-    [MARG_RAMPUP] = { "rampup-batch-size", MARG_TEXT, "the global batch size grows" },
-    [MARG_BATCH_STEPS] = { "step-batch-size-schedule", MARG_TEXT,
-                           "global batch sizes by tokens" },
-    [MARG_ROUND_BATCH] = { "decrease-batch-size-if-needed", MARG_FLAG,
-                           "the global batch size is rounded down" },
+    [MARG_TP_PP_DP] = { "use-tp-pp-dp-mapping", NULL, ARG_FLAG, NULL,
+                        "rank order tp-cp-ep-pp-dp in place of tp-cp-ep-dp-pp" },
+    [MARG_SEQUENCE_PARALLEL] = { "sequence-parallel", NULL, ARG_FLAG, NULL,
+                                 "split norms, dropout and residuals by sequence over "
+                                 "the tensor-parallel ranks" },
+    [MARG_SPLIT_ACTIVATIONS] = { "distribute-saved-activations", NULL, ARG_FLAG, NULL,
+                                 "full: tensor-parallel ranks keep a part each of "
+                                 "what is kept" },
+    [MARG_RECOMPUTE] = { "recompute-granularity", NULL, ARG_TEXT, "NAME",
+                         "the backward pass computes activations again: full or "
+                         "selective" },
+    [MARG_RECOMPUTE_MODULES] = { "recompute-modules", NULL, ARG_LIST, "[NAME]...",
+                                 "selective: core_attn, layernorm, mlp, mla_up_proj, "
+                                 "moe, moe_act, shared_experts" },
+    [MARG_RECOMPUTE_ACTIVATIONS] = { "recompute-activations", NULL, ARG_FLAG, NULL,
+                                     "--recompute-granularity selective" },
+    [MARG_GRAPH_IMPL] = { "cuda-graph-impl", NULL, ARG_TEXT, "NAME",
+                          "capture passes into device graphs: none, local (layer by "
+                          "layer), transformer_engine (the same) or full_iteration" },
+    [MARG_GRAPH_MODULES] = { "cuda-graph-modules", NULL, ARG_LIST, "[NAME]...",
+                             "local: attn, mlp, moe, moe_router, moe_preprocess" },
+    [MARG_GRAPH_SCOPE] = { "cuda-graph-scope", NULL, ARG_LIST, "[NAME]...",
+                           "older name of --cuda-graph-modules" },
+    [MARG_GRAPH_ENABLE] = { "enable-cuda-graph", NULL, ARG_FLAG, NULL,
+                            "older name of --cuda-graph-impl local" },
+    [MARG_GRAPH_EXTERNAL] = { "external-cuda-graph", NULL, ARG_FLAG, NULL,
+                              "older name of --cuda-graph-impl transformer_engine" },
+    [MARG_LAYERS] = { "num-layers", NULL, ARG_INT, "N", "transformer layers" },
+    [MARG_MTP_LAYERS] = { "mtp-num-layers", NULL, ARG_INT, "N",
+                          "layers for multi-token prediction, 0: none" },
+    [MARG_HIDDEN] = { "hidden-size", NULL, ARG_INT, "N", "hidden size" },
+    [MARG_FFN] = { "ffn-hidden-size", NULL, ARG_INT, "N", "MLP size" },
+    [MARG_SWIGLU] = { "swiglu", NULL, ARG_FLAG, NULL, "the MLP has a gate, through SiLU" },
+    [MARG_HEADS] = { "num-attention-heads", NULL, ARG_INT, "N", "attention heads" },
+    [MARG_KV_CHANNELS] = { "kv-channels", NULL, ARG_INT, "N", "size of a head" },
+    [MARG_QUERY_GROUPS] = { "num-query-groups", NULL, ARG_INT, "N",
+                            "key and value heads of --group-query-attention" },
+    [MARG_GROUPED] = { "group-query-attention", NULL, ARG_FLAG, NULL,
+                       "query heads share keys and values, see --num-query-groups" },
+    [MARG_LATENT] = { "multi-latent-attention", NULL, ARG_FLAG, NULL,
+                      "keys and values are products of one small vector of each "
+                      "token, the latent" },
+    [MARG_SEQ_LENGTH] = { "seq-length", NULL, ARG_INT, "N", "tokens of a sample" },
+    [MARG_MAX_POSITIONS] = { "max-position-embeddings", NULL, ARG_INT, "N", "positions" },
+    [MARG_VOCAB] = { "vocab-size", NULL, ARG_INT, "N",
+                     "true vocabulary size; padded rows stay out of the softmax" },
+    [MARG_PADDED_VOCAB] = { "padded-vocab-size", NULL, ARG_INT, "N",
+                            "rows of the word embedding; alone, all of them count" },
+    [MARG_EXPERTS] = { "num-experts", NULL, ARG_INT, "N",
+                       "experts of a layer, in place of its MLP, 0: none" },
+    [MARG_EXPERT_LAYERS] = { "moe-layer-freq", NULL, ARG_TEXT, "N|LIST",
+                             "each N-th layer has experts, from the first on; or a "
+                             "list with 1 for these layers" },
+    [MARG_EXPERT_FFN] = { "moe-ffn-hidden-size", NULL, ARG_INT, "N",
+                          "MLP size of an expert" },
+    [MARG_SHARED_FFN] = { "moe-shared-expert-intermediate-size", NULL, ARG_INT, "N",
+                          "MLP size of the shared experts, which all tokens go through" },
+    [MARG_EXPERT_LATENT] = { "moe-latent-size", NULL, ARG_INT, "N",
+                             "experts work on a projection of so many elements" },
+    [MARG_NO_BIAS] = { "disable-bias-linear", NULL, ARG_FLAG, NULL,
+                       "linear layers have no biases" },
+    [MARG_ROUTER_TOPK] = { "moe-router-topk", NULL, ARG_INT, "N", "experts of a token" },
+    [MARG_PROBS_ON_INPUT] = { "moe-apply-probs-on-input", NULL, ARG_FLAG, NULL,
+                              "probabilities multiply what experts read, not what "
+                              "they make of it" },
+    [MARG_ROUTER_BALANCING] = { "moe-router-load-balancing-type", NULL, ARG_LIST, "NAME...",
+                                "aux_loss, seq_aux_loss, global_aux_loss, several of "
+                                "these; sinkhorn, quantile_balancing or none" },
+    [MARG_ROUTER_GROUPS] = { "moe-router-num-groups", NULL, ARG_INT, "N",
+                             "groups of experts, see --moe-router-group-topk" },
+    [MARG_ROUTER_GROUP_TOPK] = { "moe-router-group-topk", NULL, ARG_INT, "N",
+                                 "groups that the experts of a token are chosen from" },
+    [MARG_CAPACITY] = { "moe-expert-capacity-factor", NULL, ARG_REAL, "X",
+                        "tokens of an expert, as a multiple of the mean; more are "
+                        "dropped" },
+    [MARG_PAD] = { "moe-pad-expert-input-to-capacity", NULL, ARG_FLAG, NULL,
+                   "each expert computes as many rows as its capacity has" },
+    [MARG_DISPATCHER] = { "moe-token-dispatcher-type", NULL, ARG_TEXT, "NAME",
+                          "how tokens reach the ranks of their experts: allgather or "
+                          "alltoall" },
+    [MARG_MOE_RECOMPUTE] = { "moe-layer-recompute", NULL, ARG_FLAG, NULL,
+                             "--recompute-granularity selective, with module moe" },
+    [MARG_MICRO_BATCH] = { "micro-batch-size", NULL, ARG_INT, "N",
+                           "samples of a microbatch" },
+    [MARG_GLOBAL_BATCH] = { "global-batch-size", NULL, ARG_INT, "N",
+                            "samples of an iteration" },
+    [MARG_RAMPUP] = { "rampup-batch-size", NULL, ARG_TRIPLE, "START INCREMENT SAMPLES",
+                      "let the global batch size grow" },
+    [MARG_BATCH_STEPS] = { "step-batch-size-schedule", NULL, ARG_TEXT, "T:N ...",
+                           "global batch size N from T tokens on: \"0:16 1M:32\"" },
+    [MARG_ROUND_BATCH] = { "decrease-batch-size-if-needed", NULL, ARG_FLAG, NULL,
+                           "round the global batch size down to what the ranks can share" },
 };
 
 void margs_init (struct margs *args)
@@ -109,65 +143,28 @@ void margs_init (struct margs *args)
     memset (args, 0, sizeof (*args));
 }
 
-/* Where the text of an argument is kept; NULL: only whether it is given counts. */
-static const char **text_of (struct margs *args, enum marg id)
+const char *arg_list_word (const struct arg_list *list, int i)
 {
-    switch (id) {
-    case MARG_LAYOUT:
-        return &args->layout;
-    case MARG_CP_COMM:
-        return &args->cp_comm;
-    case MARG_EXPERT_LAYERS:
-        return &args->expert_layers;
-    case MARG_ROUTER_BALANCING:
-        return &args->balancing;
-    case MARG_BATCH_STEPS:
-        return &args->batch_steps;
-    case MARG_RECOMPUTE:
-        return &args->recompute;
-    case MARG_DISPATCHER:
-        return &args->dispatcher;
-    case MARG_GRAPH_IMPL:
-        return &args->graph_impl;
-    default:
-        return NULL;
-    }
-}
-
-/* Where the words of a list are kept; NULL: it is no list. */
-static struct marg_list *list_of (struct margs *args, enum marg id)
-{
-    switch (id) {
-    case MARG_RECOMPUTE_MODULES:
-        return &args->recompute_modules;
-    case MARG_GRAPH_MODULES:
-        return &args->graph_modules;
-    case MARG_GRAPH_SCOPE:
-        return &args->graph_scope;
-    default:
-        return NULL;
-    }
+    return i == 0 ? list->first : list->rest[i - 1];
 }
 
 int margs_set (struct margs *args, enum marg id, const char *what, const char *value,
                struct mg_error *err)
 {
-    const char **text = text_of (args, id);
-    struct marg_list *list = list_of (args, id);
-    int type = margs_table[id].type, size = 1;
+    enum arg_type type = margs_table[id].type;
+    bool is_size = type == ARG_INT || id == MARG_CP_INNER;
+    int size = 1;
     double number;
 
-    if (type == MARG_SIZE && parse_int (what, value, 1, GEOMETRY_SIZE_MAX, &size, err) < 0)
+    if (is_size && parse_int (what, value, 1, GEOMETRY_SIZE_MAX, &size, err) < 0)
         return -1;
-    if (type == MARG_POSITIVE && parse_double (what, value, -1e15, 1e15, &number, err) < 0)
+    if (type == ARG_REAL && parse_double (what, value, -1e15, 1e15, &number, err) < 0)
         return -1;
-    if ((type == MARG_TEXT || type == MARG_LIST) && (!value || !*value))
+    if (type != ARG_FLAG && (!value || !*value))
         return mg_error_set (err, EINVAL, "%s is empty", what);
-    args->value[id] = type == MARG_POSITIVE ? number > 0 : size;
-    if (text)
-        *text = value;
-    if (list)
-        *list = (struct marg_list){ .first = value, .count = 1 };
+    args->value[id] = type == ARG_REAL ? number > 0 : size;
+    args->text[id] = value;
+    args->list[id] = (struct arg_list){ .first = value, .count = 1 };
     return 0;
 }
 
@@ -182,6 +179,17 @@ static enum marg find (const char *word, size_t len)
     return MARG_NUM;
 }
 
+const struct arg_info *margs_find_brief (const char *name, size_t len)
+{
+    for (int id = 0; id < MARG_NUM; id++) {
+        const char *brief = margs_table[id].brief;
+
+        if (brief && strlen (brief) == len && memcmp (brief, name, len) == 0)
+            return &margs_table[id];
+    }
+    return NULL;
+}
+
 static bool is_parallel_size (const char *name, size_t len)
 {
     static const char tail[] = "-model-parallel-size";
@@ -193,32 +201,17 @@ static bool is_parallel_size (const char *name, size_t len)
 /* Of several names of exchanges, the first that deals out heads among all ranks; else among some;
  * else the first.
  */
-static const char *most_demanding (const char *value, int argc, char *const *argv, int *i)
+static const char *most_demanding (const struct arg_list *list)
 {
-    for (; value && *i + 1 < argc && strncmp (argv[*i + 1], "--", 2) != 0; ++*i) {
-        int now = context_comm_parse (value), next = context_comm_parse (argv[*i + 1]);
+    const char *value = list->first;
+
+    for (int i = 1; i < list->count; i++) {
+        int now = context_comm_parse (value), next = context_comm_parse (arg_list_word (list, i));
 
         if (now != CONTEXT_A2A && next >= CONTEXT_A2A && (next == CONTEXT_A2A || now < next))
-            value = argv[*i + 1];
+            value = arg_list_word (list, i);
     }
     return value;
-}
-
-/* The words of a list from 'value', which stood behind "=", or else from argv[*i + 1] on. */
-static void scan_list (struct margs *args, enum marg id, const char *value, int argc,
-                       char *const *argv, int *i)
-{
-    struct marg_list *list = list_of (args, id);
-
-    *list = (struct marg_list){ .first = value ? value : "", .count = value != NULL };
-    args->value[id] = 1;
-    while (*i + 1 < argc && strncmp (argv[*i + 1], "--", 2) != 0) {
-        ++*i;
-        if (list->count++ == 0)
-            list->first = argv[*i];
-        else if (!list->rest)
-            list->rest = &argv[*i];
-    }
 }
 
 /* The first size of a list, which may stand in brackets: its digits.  The others do not count. */
@@ -235,11 +228,32 @@ static const char *first_size (const char *value, char digits[16])
     return digits;
 }
 
+/* The words of a list from 'value', which stood behind "=", or else from argv[*i + 1] on. */
+static void scan_list (struct margs *args, enum marg id, const char *value, int argc,
+                       char *const *argv, int *i)
+{
+    struct arg_list *list = &args->list[id];
+    char digits[16];
+
+    *list = (struct arg_list){ .first = value ? value : "", .count = value != NULL };
+    while (*i + 1 < argc && strncmp (argv[*i + 1], "--", 2) != 0) {
+        ++*i;
+        if (list->count++ == 0)
+            list->first = argv[*i];
+        else if (!list->rest)
+            list->rest = &argv[*i];
+    }
+    args->value[id] = id != MARG_CP_INNER;
+    args->text[id] = *list->first ? most_demanding (list) : NULL;
+    if (id == MARG_CP_INNER)
+        parse_int ("", first_size (list->first, digits), 1, GEOMETRY_SIZE_MAX, &args->value[id],
+                   NULL);
+}
+
 void margs_scan (struct margs *args, int argc, char *const *argv)
 {
     for (int i = 0; i < argc; i++) {
-        const char *name, *value, **text;
-        char digits[16];
+        const char *name, *value;
         size_t len;
         enum marg id;
 
@@ -252,19 +266,14 @@ void margs_scan (struct margs *args, int argc, char *const *argv)
         if (id == MARG_NUM)
             continue;
         value = name[len] ? name + len + 1 : NULL;
-        if (margs_table[id].type == MARG_LIST) {
+        if (margs_table[id].type == ARG_LIST) {
             scan_list (args, id, value, argc, argv, &i);
             continue;
         }
-        if (!value && margs_table[id].type != MARG_FLAG && i + 1 < argc)
+        if (!value && margs_table[id].type != ARG_FLAG && i + 1 < argc)
             value = argv[++i];
-        if (id == MARG_CP_COMM)
-            value = most_demanding (value, argc, argv, &i);
-        if (id == MARG_CP_INNER && value)
-            value = first_size (value, digits);
         args->value[id] = 0; // the last one counts, also where it is no number
-        if ((text = text_of (args, id)))
-            *text = NULL;
+        args->text[id] = NULL;
         margs_set (args, id, name, value ? value : "", NULL);
     }
 }

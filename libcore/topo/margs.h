@@ -11,6 +11,7 @@
 #define LIBCORE_TOPO_MARGS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "libcore/topo/geometry.h"
@@ -80,41 +81,55 @@ enum marg {
     MARG_NUM
 };
 
-/* One row an argument. */
-struct marg_info {
-    const char *name; /* without the dashes */
-    enum {
-        MARG_SIZE,
-        MARG_FLAG,
-        MARG_TEXT,
-        MARG_LIST,     /* words up to the next argument, or none */
-        MARG_POSITIVE, /* any number, of which counts whether it is above 0 */
-    } type;
-    const char *help; /* one line, no final dot */
+/* What follows the name of an argument. */
+enum arg_type {
+    ARG_INT,   /* a whole number that fits an int */
+    ARG_INT64, /* one that fits an int64_t */
+    ARG_REAL,  /* a number */
+    ARG_TEXT,  /* one word, not empty */
+    ARG_FLAG,  /* nothing */
+    ARG_LIST,  /* words up to the next argument */
+    ARG_TRIPLE /* three whole numbers, each in a word of its own */
 };
-extern const struct marg_info margs_table[MARG_NUM];
+
+/* What an argument is.  This is said once, here or in the table of a program's further arguments,
+ * for all that read the argument or tell of it.
+ */
+struct arg_info {
+    const char *name;  /* without the dashes */
+    const char *brief; /* a short name of our commands, such as "tp"; NULL: none */
+    enum arg_type type;
+    const char *meta;  /* what --help calls the value; NULL: there is none */
+    const char *help;  /* one line, no final dot */
+};
+
+/* One row an argument. */
+extern const struct arg_info margs_table[MARG_NUM];
+
+/* The row that has a short name of 'len' bytes, NULL if there is none. */
+const struct arg_info *margs_find_brief (const char *name, size_t len);
 
 /* The words of a list: word 0 is 'first', word i rest[i - 1]. */
-struct marg_list {
+struct arg_list {
     const char *first;
     char *const *rest;
-    int count; /* 0: not given, or given without words */
+    int count; /* 0: not given, or given without words: then 'first' is not NULL */
 };
 
-/* What was given. Texts point into the argument vector. */
+/* Word i of a list, 0 <= i < count. */
+const char *arg_list_word (const struct arg_list *list, int i);
+
+/* What was given.  Texts and words point into the argument vector. */
 struct margs {
     int value[MARG_NUM];  /* 0: not given, or not a number of 1..GEOMETRY_SIZE_MAX;
-                             flags, texts and lists: 1 if given */
+                             ARG_REAL: 1 if above 0; of MARG_CP_INNER, the first size;
+                             flags, texts, other lists and triples: 1 if given */
+    const char *text[MARG_NUM]; /* of texts and lists, the (first) word, NULL: not given.  Of
+                                   MARG_CP_COMM the first word whose exchange deals out heads
+                                   among most ranks, if there is one */
+    struct arg_list list[MARG_NUM];
     bool own;             /* the program is megatron train: rules of this implementation alone
                              count, too.  margs_scan() leaves it as it is */
-    const char *layout;   /* text of MARG_LAYOUT, NULL: not given */
-    const char *expert_layers; /* text of MARG_EXPERT_LAYERS, NULL: not given */
-    const char *balancing;     /* the first word of MARG_ROUTER_BALANCING, NULL: not given */
-    const char *cp_comm;  /* of the words of MARG_CP_COMM, the first whose exchange deals out heads
-                             among most ranks, else the first; NULL: not given */
-    const char *batch_steps; /* texts of the arguments of these names, NULL: not given */
-    const char *recompute, *dispatcher, *graph_impl;
-    struct marg_list recompute_modules, graph_modules, graph_scope;
     bool parallel;        /* some "--*-model-parallel-size" is among the words */
 };
 
@@ -122,7 +137,8 @@ void margs_init (struct margs *args);
 
 /* Read words, "--name value" or "--name=value", over what 'args' holds; of several, the
  * last counts.  Words that are none of the table's arguments are passed over, a value that
- * is no number makes its argument unknown: what the program will say of it is its own.
+ * is no number makes its argument unknown: what the program will say of it is its own.  Of a
+ * triple the first word alone is read.
  */
 void margs_scan (struct margs *args, int argc, char *const *argv);
 

@@ -222,7 +222,7 @@ static int64_t ffn_size (const struct margs_model *m)
 /* True if some layer certainly has no experts. */
 static bool has_dense_layers (const struct margs_model *m)
 {
-    const char *text = m->args->expert_layers;
+    const char *text = m->args->text[MARG_EXPERT_LAYERS];
     int layers = get (m, MARG_LAYERS);
     struct pattern p;
 
@@ -297,7 +297,7 @@ static void check_seq_cp (const struct margs_model *m, struct rule_report *r)
 static void check_heads_cp (const struct margs_model *m, struct rule_report *r)
 {
     const struct context_config c = { .inner = get (m, MARG_CP_INNER) };
-    const char *word = m->args->cp_comm;
+    const char *word = m->args->text[MARG_CP_COMM];
     int comm = word ? context_comm_parse (word) : -1, inner, cp = m->g->cp;
     int groups = get (m, MARG_QUERY_GROUPS) ? get (m, MARG_QUERY_GROUPS) : get (m, MARG_GROUPED);
     char of[160];
@@ -353,7 +353,7 @@ static void describe_stages (const struct margs *a, const struct geometry *g,
         .last = a->value[MARG_LAST],
         .with_embedding = a->value[MARG_WITH_EMBEDDING],
         .with_loss = a->value[MARG_WITH_LOSS],
-        .layout = a->layout,
+        .layout = a->text[MARG_LAYOUT],
         .mtp_layers = a->value[MARG_MTP_LAYERS],
     };
 }
@@ -362,7 +362,7 @@ struct stages *margs_stages (const struct margs *args, const struct geometry *g,
                              struct mg_error *err)
 {
     int spellings = (args->value[MARG_VPP] > 0) + (args->value[MARG_LAYERS_PER_VPP] > 0)
-                    + (args->layout != NULL);
+                    + (args->text[MARG_LAYOUT] != NULL);
     struct stages_config c;
 
     if (spellings > 1) {
@@ -377,7 +377,7 @@ struct stages *margs_stages (const struct margs *args, const struct geometry *g,
 
 static void check_layers (const struct margs_model *m, struct rule_report *r)
 {
-    const char *layout = m->args->layout;
+    const char *layout = m->args->text[MARG_LAYOUT];
     struct stages *stages;
     struct mg_error err;
 
@@ -478,7 +478,7 @@ static void check_quantile (const struct margs_model *m, struct rule_report *r)
 
 static void check_router_topk (const struct margs_model *m, struct rule_report *r)
 {
-    const char *balancing = m->args->balancing;
+    const char *balancing = m->args->text[MARG_ROUTER_BALANCING];
     int experts = get (m, MARG_EXPERTS), topk = router_topk (m);
 
     if (!experts)
@@ -606,7 +606,7 @@ static int count_virtual (const struct margs *a, const struct geometry *g)
     struct stages *stages;
     int vpp = g->vpp > 1 ? g->vpp : 1;
 
-    if (!a->layout && !a->value[MARG_LAYERS_PER_VPP])
+    if (!a->text[MARG_LAYOUT] && !a->value[MARG_LAYERS_PER_VPP])
         return vpp;
     describe_stages (a, g, &c);
     stages = c.num_layers ? stages_create (&c, NULL) : NULL;

@@ -18,60 +18,6 @@ static int64_t given64 (int64_t value)
     return value == TRAIN_UNSET ? 0 : value;
 }
 
-/* --- rules --- */
-
-/* The value of an argument as struct margs has it: 0 if it is not given. */
-static int value_of (const struct train_args *args, const struct train_arg *row)
-{
-    const void *field = (const char *)args + row->offset;
-
-    switch (row->type) {
-    case TRAIN_INT:
-        return *(const int *)field > 0 ? *(const int *)field : 0;
-    case TRAIN_FLAG:
-        return *(const bool *)field;
-    case TRAIN_TEXT:
-        return *(const char *const *)field != NULL;
-    case TRAIN_TRIPLE:
-        return *(const int64_t *)field > 0;
-    case TRAIN_REAL:
-        return *(const double *)field > 0;
-    case TRAIN_LIST:
-        return ((const struct train_list *)field)->first != NULL;
-    case TRAIN_INT64: // no rule knows such an argument
-        break;
-    }
-    return 0;
-}
-
-static struct marg_list list_of (const struct train_list *list)
-{
-    return (struct marg_list){ list->first, list->rest, list->count };
-}
-
-static void set_margs (struct margs *margs, const struct train_args *args)
-{
-    margs_init (margs);
-    margs->own = true;
-    for (int id = 0; id < MARG_NUM; id++) {
-        const struct train_arg *row = train_arg_find (margs_table[id].name);
-
-        if (row)
-            margs->value[id] = value_of (args, row);
-    }
-    margs->layout = args->layout;
-    margs->expert_layers = args->moe.layers;
-    margs->balancing = args->moe.balancing.first;
-    margs->cp_comm = args->cp_comm.first;
-    margs->batch_steps = args->batch_steps;
-    margs->recompute = args->recompute_granularity;
-    margs->dispatcher = args->moe.dispatcher;
-    margs->recompute_modules = list_of (&args->recompute_modules);
-    margs->graph_impl = args->graphs.impl;
-    margs->graph_modules = list_of (&args->graphs.modules);
-    margs->graph_scope = list_of (&args->graphs.scope);
-}
-
 /* --- types --- */
 
 /* A type by the name that arguments have for it. */
@@ -101,44 +47,6 @@ static enum mg_dtype grad_type (const struct train_args *args)
 }
 
 /* --- a module each --- */
-
-static struct model_spec set_model (const struct train_args *args)
-{
-    return (struct model_spec){
-        .config = {
-            .num_layers = args->num_layers,
-            .hidden_size = args->hidden_size,
-            .ffn_hidden_size = args->ffn_hidden_size,
-            .num_heads = args->num_heads,
-            .kv_channels = args->kv_channels,
-            .seq_length = args->seq_length,
-            .max_positions = args->max_positions,
-            .vocab_size = args->vocab_size,
-            .padded_vocab_size = args->padded_vocab_size,
-            .norm_epsilon = args->norm_epsilon,
-            .init_std = args->init_std,
-            .embedding_init_std = args->embedding_init_std != TRAIN_UNSET
-                                      ? args->embedding_init_std : 0,
-            .hidden_dropout = args->hidden_dropout,
-            .attention_dropout = args->attention_dropout,
-            .tied_embeddings = !args->untied,
-            .reset_attention = args->edit.reset_attention,
-            .reset_positions = args->edit.reset_positions,
-            .qk_layer_scaling = args->qk_layer_scaling,
-            .mtp_num_layers = args->mtp_layers,
-            .mtp_scaling_factor = args->mtp_scaling_factor,
-            .mtp_repeated = args->mtp_repeated,
-            .mtp_detached = args->mtp_detached,
-            .seed = (uint64_t)args->seed,
-        },
-        .context = { args->cp_comm.first, args->cp_comm.rest, args->cp_comm.count },
-        .micro_batch_size = args->micro_batch_size != TRAIN_UNSET ? args->micro_batch_size : 1,
-        .dtype = args->bf16 ? MG_BFLOAT16 : args->fp16 ? MG_FLOAT16 : MG_FLOAT32,
-        .float8_weights = args->fp8_param_gather,
-        .sequence_parallel = args->sequence_parallel,
-        .max_logit = args->log_max_logit,
-    };
-}
 
 static struct batch_config set_batches (const struct train_args *args, int micro_batch)
 {
@@ -384,7 +292,7 @@ void run_config_init (struct run_config *c, const struct train_args *args)
                  .fingerprint = train_args_fingerprint (args),
                  .watch = { .warn_seconds = args->stall_minutes * 60 } },
         .vocab_divisor = args->vocab_divisor,
-        .model = set_model (args),
+        .model = train_model_spec (args),
         .microbatch_group = given (args->microbatch_group),
         .length = set_length (args),
         .lr = set_lr (args),
@@ -410,7 +318,7 @@ void run_config_init (struct run_config *c, const struct train_args *args)
         .stop = { .signals = args->ignore_signals ? NULL : args->exit_signals,
                   .minutes = args->exit_minutes },
     };
-    set_margs (&c->margs, args);
+    train_margs (args, &c->margs);
     c->batches = set_batches (args, c->model.micro_batch_size);
 }
 

@@ -1,7 +1,7 @@
 /* config - the configurations of all modules of a run, made of the arguments once.
  *
  * run_config_init() copies each argument into the member of struct run_config that is the
- * configuration of the argument's module: an argument is a row of args_table.c, a line in
+ * configuration of the argument's module: an argument is a row of args/table.c, a line in
  * config.c, and a field of that configuration.  No other part of a run reads struct train_args,
  * but for event files, which begin with the arguments as texts.  Texts and words still point into
  * the arguments, which have to stay.
@@ -29,7 +29,7 @@
 #include "libcore/topo/geometry.h"
 #include "libcore/topo/margs.h"
 #include "libcore/topo/stages.h"
-#include "libcore/train/args.h"
+#include "libcore/args/model.h"
 #include "libcore/train/data.h"
 #include "libcore/train/evaluate.h"
 #include "libcore/train/outliers.h"
@@ -50,7 +50,7 @@ struct run_length {
     int64_t exit_interval; /* leave after an iteration that this divides, 0: never */
     const char *phases;    /* as phases_parse() takes them, NULL: none */
     bool skip_train;       /* the run only evaluates */
-    struct train_list skip; /* iterations that are left out (skip.h) */
+    struct arg_list skip; /* iterations that are left out (skip.h) */
 };
 
 /* The schedule of learning rate and weight decay as the arguments have it. */
@@ -117,6 +117,19 @@ struct run_config {
     struct stop_config stop;
 };
 
+/* Parse the arguments of a run (train_args_read_run()) and check them: -1, EINVAL or ENOTSUP (or
+ * what reading a file says) and a text.
+ */
+int train_args_parse (int argc, char **argv, struct train_args *args, struct mg_error *err);
+
+/* Is everything there that a run requires, and does it go together?  -1, EINVAL or ENOTSUP
+ * and a text on the first that is not so.
+ */
+int train_args_check (const struct train_args *args, struct mg_error *err);
+
+/* The same, whatever a run requires may be missing. */
+int train_args_check_together (const struct train_args *args, struct mg_error *err);
+
 /* Copy the arguments, which need not go together, into the configurations.  Reads no file. */
 void run_config_init (struct run_config *c, const struct train_args *args);
 void run_config_clear (struct run_config *c);
@@ -155,27 +168,6 @@ int run_config_check_model (const struct run_config *c, struct mg_error *err);
  * in c->geometry, whose rules may then be broken.
  */
 int run_config_stages (struct run_config *c, struct mg_error *err);
-
-/* Set *recompute to what backward passes compute again, by Megatron-LM's rules.  -1, EINVAL and a
- * text that names the argument.
- */
-int train_recompute (const struct train_args *args, struct recompute *recompute,
-                     struct mg_error *err);
-
-/* What users should know of arguments of recomputation that have no effect; NULL: nothing. */
-const char *train_recompute_note (const struct train_args *args, const struct recompute *recompute);
-
-/* Set *graphs to what is captured of model 'm', whose experts are known.  Only names are checked;
- * run_config_check_rules() checks the other rules.  -1, EINVAL and a text that names the argument.
- */
-int train_graphs (const struct margs *margs, int warmup_steps, const struct model_config *m,
-                  struct graphs *graphs, struct mg_error *err);
-
-/* What users should know of a dispatcher of tokens that is another here; NULL: nothing. */
-const char *train_dispatcher_note (const struct train_args *args);
-
-/* What users should know of an implementation of graphs that is another here; NULL: nothing. */
-const char *train_graphs_note (const struct margs *margs);
 
 /* The sizes of global batches over the run for a data-parallel size.  NULL and a text on
  * failure; the caller owns the result.

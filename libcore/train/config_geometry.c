@@ -11,12 +11,11 @@
 #include "libcore/topo/environment.h"
 #include "libcore/topo/rule.h"
 #include "libcore/train/config.h"
-#include "libcore/train/config_model.h"
 
 /* The hierarchical sizes of the context-parallel group. */
 static int set_levels (struct run_config *c, struct mg_error *err)
 {
-    const struct train_list *list = &c->args->cp_levels;
+    const struct arg_list *list = &c->args->cp_levels;
     struct context_config *context = &c->model.context;
     int *const size[] = { &context->inner, &context->outer };
 
@@ -26,7 +25,7 @@ static int set_levels (struct run_config *c, struct mg_error *err)
         return mg_error_set (err, EINVAL, "--hierarchical-context-parallel-sizes has %d words, "
                              "want two sizes", list->count);
     for (int i = 0; i < 2; i++) {
-        if (parse_int ("--hierarchical-context-parallel-sizes", train_list_word (list, i), 1,
+        if (parse_int ("--hierarchical-context-parallel-sizes", arg_list_word (list, i), 1,
                        GEOMETRY_SIZE_MAX, size[i], err) < 0)
             return -1;
     }
@@ -110,43 +109,16 @@ bool run_config_vocab_note (const struct run_config *c, char *note, size_t size)
     return true;
 }
 
-static int complete_vocabulary (const struct run_config *c, struct model_config *m,
-                                struct mg_error *err)
-{
-    if (m->vocab_size == TRAIN_UNSET)
-        m->vocab_size = c->tokenizer_size > 0 ? c->tokenizer_size : m->padded_vocab_size;
-    if (m->padded_vocab_size == TRAIN_UNSET)
-        m->padded_vocab_size = model_padded_vocab (m->vocab_size, c->vocab_divisor,
-                                                   c->geometry.tp);
-    if (m->padded_vocab_size == 0)
-        return mg_error_set (err, ERANGE, "--vocab-size %d padded to a multiple of %d x tp %d "
-                             "is too large", m->vocab_size, c->vocab_divisor, c->geometry.tp);
-    return 0;
-}
-
 int run_config_model (struct run_config *c, struct mg_error *err)
 {
-    struct model_config *m = &c->model.config;
-    int64_t ffn = c->args->swiglu ? m->hidden_size * 8LL / 3 / 64 * 64 // as Megatron-LM
-                                  : 4LL * m->hidden_size;
+    const struct model_known known = {
+        .tp = c->geometry.tp,
+        .vocab_divisor = c->vocab_divisor,
+        .tokenizer_size = c->tokenizer_size,
+        .file_seq_length = c->file_seq_length,
+    };
 
-    if (m->ffn_hidden_size == TRAIN_UNSET)
-        m->ffn_hidden_size = ffn > INT_MAX ? INT_MAX : (int)ffn;
-    if (m->seq_length != TRAIN_UNSET && c->file_seq_length > 0
-        && m->seq_length != c->file_seq_length)
-        return mg_error_set (err, EINVAL, "--seq-length %d, but the samples have %d tokens",
-                             m->seq_length, c->file_seq_length);
-    if (m->seq_length == TRAIN_UNSET)
-        m->seq_length = c->file_seq_length;
-    if (m->kv_channels == TRAIN_UNSET) // "hidden-heads" is a rule of run_config_check_rules()
-        m->kv_channels = c->args->latent ? 1 : m->hidden_size / m->num_heads;
-    if (m->max_positions == TRAIN_UNSET)
-        m->max_positions = m->seq_length;
-    if (train_model_variants (c->args, m, err) < 0
-        || train_recompute (c->args, &c->model.recompute, err) < 0
-        || train_graphs (&c->margs, c->args->graphs.warmup_steps, m, &c->model.graphs, err) < 0)
-        return -1;
-    return complete_vocabulary (c, m, err);
+    return train_model_complete (c->args, &c->margs, &known, &c->model, err);
 }
 
 int run_config_check_model (const struct run_config *c, struct mg_error *err)

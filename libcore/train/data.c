@@ -20,7 +20,7 @@ static const char *const part_arguments[SPLIT_NUM_PARTS] = {
 };
 
 /* The argument that names a part's data, and its name. */
-static const struct train_list *list_of (const struct data_config *c, enum split_part part,
+static const struct arg_list *list_of (const struct data_config *c, enum split_part part,
                                          const char **name)
 {
     *name = c->all.count ? "--data-path" : part_arguments[part];
@@ -55,7 +55,7 @@ static int check_loader (const struct data_config *c, struct mg_error *err)
     return 0;
 }
 
-static int parse_list (const struct train_list *list, const char *name,
+static int parse_list (const struct arg_list *list, const char *name,
                        struct blend *blend, struct mg_error *err)
 {
     const char **words = calloc (list->count + 1, sizeof (*words));
@@ -64,7 +64,7 @@ static int parse_list (const struct train_list *list, const char *name,
     if (!words)
         return mg_error_set (err, ENOMEM, "out of memory");
     for (int i = 0; i < list->count; i++)
-        words[i] = train_list_word (list, i);
+        words[i] = arg_list_word (list, i);
     rc = blend_parse (words, list->count, blend, err);
     free (words);
     return rc < 0 ? mg_error_prefix (err, "%s", name) : 0;
@@ -73,7 +73,7 @@ static int parse_list (const struct train_list *list, const char *name,
 bool train_data_blend (const struct data_config *c, enum split_part part, struct blend *blend,
                        const char **name, struct mg_error *err)
 {
-    const struct train_list *list = list_of (c, part, name);
+    const struct arg_list *list = list_of (c, part, name);
 
     return list->count > 0 && parse_list (list, *name, blend, err) == 0;
 }
@@ -113,7 +113,7 @@ int train_data_check (const struct data_config *c, struct mg_error *err)
     for (int part = 0; part < SPLIT_NUM_PARTS; part++) {
         struct blend blend;
         const char *name;
-        const struct train_list *list = list_of (c, part, &name);
+        const struct arg_list *list = list_of (c, part, &name);
 
         if (list->count > 0 && parse_list (list, name, &blend, err) < 0)
             return -1;
@@ -160,7 +160,7 @@ struct sample_source *train_data_open (const struct data_config *c,
         .cache = c->cache,
     };
     const char *name;
-    const struct train_list *list = list_of (c, part, &name);
+    const struct arg_list *list = list_of (c, part, &name);
     struct sample_source *source;
     struct blend blend;
 

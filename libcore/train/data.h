@@ -14,12 +14,12 @@
 #include "libcore/data/gpt_index.h"
 #include "libcore/data/sample_source.h"
 #include "libcore/data/tokenizer.h"
-#include "libcore/train/args.h"
+#include "libcore/args/args.h"
 #include "megatron/error.h"
 
 struct data_config {
-    struct train_list all;                   /* --data-path */
-    struct train_list part[SPLIT_NUM_PARTS]; /* --train-data-path ... */
+    struct arg_list all;                   /* --data-path */
+    struct arg_list part[SPLIT_NUM_PARTS]; /* --train-data-path ... */
     const char *split;                       /* of 'all' */
     bool mock;                               /* documents are made up */
     const char *loader;                      /* --dataloader-type */

@@ -29,7 +29,7 @@ static bool is_wanted (const struct evaluation_config *config, enum split_part p
 /* The validation data is one set, or, with --multiple-validation-sets, the datasets of a list. */
 static int count_valid (const struct evaluation_config *config, const struct data_config *data)
 {
-    const struct train_list *list = &data->part[SPLIT_VALID];
+    const struct arg_list *list = &data->part[SPLIT_VALID];
 
     return config->several && list->count > 0 ? list->count : 1;
 }
@@ -51,7 +51,7 @@ static int check_name (const char *name, struct mg_error *err)
 static int check_names (const struct evaluation_config *config, const struct data_config *data,
                         struct mg_error *err)
 {
-    const struct train_list *names = &config->names;
+    const struct arg_list *names = &config->names;
     int sets = count_valid (config, data);
 
     if (names->count == 0)
@@ -64,7 +64,7 @@ static int check_names (const struct evaluation_config *config, const struct dat
                              "validation set%s", names->count, names->count == 1 ? "" : "s",
                              sets == 1 ? "is" : "are", sets, sets == 1 ? "" : "s");
     for (int i = 0; i < names->count; i++) {
-        if (check_name (train_list_word (names, i), err) < 0)
+        if (check_name (arg_list_word (names, i), err) < 0)
             return -1;
     }
     return 0;
@@ -173,7 +173,7 @@ static void name_set (const struct evaluation_config *config, int i, struct eval
         strcpy (set->name, "validation");
     else if (config->names.count > 0)
         snprintf (set->name, sizeof (set->name), "validation-%s",
-                  train_list_word (&config->names, i));
+                  arg_list_word (&config->names, i));
     else
         snprintf (set->name, sizeof (set->name), "validation-%d", i);
 }
@@ -181,7 +181,7 @@ static void name_set (const struct evaluation_config *config, int i, struct eval
 static int open_valid (struct evaluation *e, const struct evaluation_run *run,
                        struct mg_error *err)
 {
-    const struct train_list *list = &run->data->part[SPLIT_VALID];
+    const struct arg_list *list = &run->data->part[SPLIT_VALID];
     int sets = count_valid (e->config, run->data);
 
     if (e->valid)
@@ -192,7 +192,7 @@ static int open_valid (struct evaluation *e, const struct evaluation_run *run,
         struct data_config data = *run->data;
 
         if (sets > 1)
-            data.part[SPLIT_VALID] = (struct train_list){ (char *)train_list_word (list, i), NULL,
+            data.part[SPLIT_VALID] = (struct arg_list){ (char *)arg_list_word (list, i), NULL,
                                                           1 };
         e->num_valid = i + 1;
         name_set (e->config, i, &e->valid[i]);

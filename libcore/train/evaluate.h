@@ -36,7 +36,7 @@ struct evaluation_config {
     int64_t global_batch;  /* samples of a batch, 0: of the size with which the run ends */
     bool full;             /* a validation takes all samples of its data, whatever 'iters' is */
     bool several;          /* each dataset of the validation data is a set of its own ... */
-    struct train_list names; /* ... with these names, none: their numbers */
+    struct arg_list names; /* ... with these names, none: their numbers */
     bool alone;            /* the run does nothing else */
     bool wants_validation; /* it is an error if there is no validation data */
 };

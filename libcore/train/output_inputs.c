@@ -15,19 +15,19 @@ static int check_input (const char *input, const char *output, struct mg_error *
 }
 
 /* The files of datasets; a word that is a weight names none. */
-static int check_list (const char *output, const struct train_list *list, struct mg_error *err)
+static int check_list (const char *output, const struct arg_list *list, struct mg_error *err)
 {
     int rc = 0;
 
     for (int i = 0; rc == 0 && i < list->count; i++)
-        rc = indexed_check_files (train_list_word (list, i), check_input, output, err);
+        rc = indexed_check_files (arg_list_word (list, i), check_input, output, err);
     return rc;
 }
 
 static int check_one (const char *output, const struct train_args *args, struct mg_error *err)
 {
     const char *const files[] = { args->vocab_file, args->merge_file, args->tokenizer_model };
-    const struct train_list *const lists[] = { &args->data_path, &args->train_data_path,
+    const struct arg_list *const lists[] = { &args->data_path, &args->train_data_path,
                                                &args->valid_data_path, &args->test_data_path };
     int rc = 0;
 

@@ -2,7 +2,7 @@
 #ifndef LIBCORE_TRAIN_OUTPUT_INPUTS_H
 #define LIBCORE_TRAIN_OUTPUT_INPUTS_H
 
-#include "libcore/train/args.h"
+#include "libcore/args/args.h"
 
 /* Check that no file that the run writes (weights, gradients, metrics, trace) is a file of a
  * dataset or of the tokenizer, by whatever name (outfile_check_input()).  -1, EINVAL and a text

@@ -14,23 +14,23 @@ static int parse (const char *word, int64_t *iteration, struct mg_error *err)
     return parse_int64 ("--iterations-to-skip", word, 1, most, iteration, err);
 }
 
-int skip_check (const struct train_list *list, struct mg_error *err)
+int skip_check (const struct arg_list *list, struct mg_error *err)
 {
     int64_t iteration;
 
     for (int i = 0; i < list->count; i++) {
-        if (parse (train_list_word (list, i), &iteration, err) < 0)
+        if (parse (arg_list_word (list, i), &iteration, err) < 0)
             return -1;
     }
     return 0;
 }
 
-bool skip_has (const struct train_list *list, int64_t iteration)
+bool skip_has (const struct arg_list *list, int64_t iteration)
 {
     int64_t one;
 
     for (int i = 0; i < list->count; i++) {
-        if (parse (train_list_word (list, i), &one, NULL) == 0 && one == iteration)
+        if (parse (arg_list_word (list, i), &one, NULL) == 0 && one == iteration)
             return true;
     }
     return false;

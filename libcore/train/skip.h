@@ -9,13 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "libcore/train/args.h"
+#include "libcore/args/args.h"
 #include "megatron/error.h"
 
 /* Check that every word is the number of an iteration, from 1: -1, EINVAL or ERANGE and a text. */
-int skip_check (const struct train_list *list, struct mg_error *err);
+int skip_check (const struct arg_list *list, struct mg_error *err);
 
 /* True if the list, which skip_check() has accepted, has the iteration. */
-bool skip_has (const struct train_list *list, int64_t iteration);
+bool skip_has (const struct arg_list *list, int64_t iteration);
 
 #endif /* LIBCORE_TRAIN_SKIP_H */

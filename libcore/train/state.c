@@ -13,7 +13,7 @@
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/device/bounce.h"
 #include "libcore/ops/router.h"
-#include "libcore/train/model_notes.h"
+#include "libcore/args/model_notes.h"
 #include "libcore/train/state_private.h"
 
 void state_name_values (struct checkpoint_value *values, int n)

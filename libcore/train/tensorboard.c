@@ -48,37 +48,37 @@ static void describe (const struct train_arg *row, const struct train_args *args
                       size_t n)
 {
     const void *field = (const char *)args + row->offset;
-    const struct train_list *list = field;
+    const struct arg_list *list = field;
     const int64_t *numbers = field;
     size_t len = 0;
 
     snprintf (text, n, "None");
-    switch (row->type) {
-    case TRAIN_INT:
+    switch (row->info->type) {
+    case ARG_INT:
         if (*(const int *)field != TRAIN_UNSET)
             snprintf (text, n, "%d", *(const int *)field);
         break;
-    case TRAIN_INT64:
+    case ARG_INT64:
         if (*numbers != TRAIN_UNSET)
             snprintf (text, n, "%" PRId64, *numbers);
         break;
-    case TRAIN_REAL:
+    case ARG_REAL:
         if (*(const double *)field != TRAIN_UNSET)
             snprintf (text, n, "%.9g", *(const double *)field);
         break;
-    case TRAIN_TEXT:
+    case ARG_TEXT:
         if (*(const char *const *)field)
             snprintf (text, n, "%s", *(const char *const *)field);
         break;
-    case TRAIN_FLAG:
+    case ARG_FLAG:
         snprintf (text, n, "%s", *(const bool *)field ? "True" : "False");
         break;
-    case TRAIN_LIST:
+    case ARG_LIST:
         for (int i = 0; i < list->count && len < n; i++)
             len += (size_t)snprintf (text + len, n - len, "%s%s", i > 0 ? " " : "",
-                                     train_list_word (list, i));
+                                     arg_list_word (list, i));
         break;
-    case TRAIN_TRIPLE:
+    case ARG_TRIPLE:
         if (numbers[0] > 0)
             snprintf (text, n, "%" PRId64 " %" PRId64 " %" PRId64, numbers[0], numbers[1],
                       numbers[2]);
@@ -94,7 +94,7 @@ static int add_arguments (struct tensorboard *tb, const struct train_args *args,
     for (size_t i = 0; i < train_num_args; i++) {
         const struct train_arg *row = &train_arg_table[i];
 
-        snprintf (tag, sizeof (tag), "%s", row->name);
+        snprintf (tag, sizeof (tag), "%s", row->info->name);
         for (char *dash = tag; (dash = strchr (dash, '-'));)
             *dash = '_';
         describe (row, args, text, sizeof (text));

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "libcore/job/job.h"
-#include "libcore/train/args.h"
+#include "libcore/args/args.h"
 #include "libcore/train/metrics.h"
 #include "megatron/error.h"
 

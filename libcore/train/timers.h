@@ -34,8 +34,6 @@ enum timer {
     NUM_TIMERS
 };
 
-enum { TIMERS_MAX_LEVEL = 2 };
-
 enum timers_option { TIMERS_MAX, TIMERS_MINMAX, TIMERS_ALL };
 
 /* Words of --timing-log-option; -1, EINVAL and a text that lists them. */

@@ -51,7 +51,7 @@ static bool is_finite (const struct train *t, const struct metrics *m)
 /* Ranks over which a collective takes the average of gradients. */
 static int averaged_ranks (const struct train *t)
 {
-    return t->config.buffers.average ? job_group_size (t->job, GROUP_DP_CP) : 1;
+    return t->config.buffers.average ? job_group_size (t->session.job, GROUP_DP_CP) : 1;
 }
 
 /* What a microbatch's loss counts by.  The 1 / dp of the gradient's average stands here, so
@@ -60,7 +60,7 @@ static int averaged_ranks (const struct train *t)
 static double loss_weight (const struct train *t, int64_t num_microbatches)
 {
     double scale = t->progress.scaler.scale;
-    int dp = job_group_size (t->job, GROUP_DP);
+    int dp = job_group_size (t->session.job, GROUP_DP);
 
     if (t->config.step.per_token_loss)
         return scale;
@@ -80,7 +80,7 @@ static int unscale (struct train *t, struct metrics *m, double tokens, struct mg
     m->grad_norm *= factor;
     if (factor == 1 || m->skipped)
         return 0;
-    return optimizer_scale_grads (t->parts.optimizer, factor, err);
+    return optimizer_scale_grads (t->session.parts.optimizer, factor, err);
 }
 
 /* Losses beside the main one are means, with 'per_token_loss' too; but then a microbatch does not
@@ -92,9 +92,9 @@ static int collect_losses (struct train *t, struct metrics *m, int64_t num_micro
     double factor = grad_scaler_inverse (&t->progress.scaler) / averaged_ranks (t);
 
     if (t->config.step.per_token_loss)
-        factor /= (double)num_microbatches * job_group_size (t->job, GROUP_DP);
+        factor /= (double)num_microbatches * job_group_size (t->session.job, GROUP_DP);
     m->losses = t->losses.n > 0 ? &t->losses : NULL;
-    return losses_collect (&t->losses, t->parts.model, t->job, factor, err);
+    return losses_collect (&t->losses, t->session.parts.model, t->session.job, factor, err);
 }
 
 /* The largest attention logit of all layers, heads and microbatches, over all ranks. */
@@ -103,9 +103,10 @@ static int collect_max_logit (struct train *t, struct metrics *m, struct mg_erro
     m->has_max_logit = t->config.model.max_logit;
     if (!m->has_max_logit)
         return 0;
-    m->max_logit = model_max_logit (t->parts.model);
-    if (mg_comm_all_reduce (job_control (t->job), &m->max_logit, 1, MG_FLOAT64, MG_MAX, NULL, err)
-            < 0)
+    m->max_logit = model_max_logit (t->session.parts.model);
+    if (mg_comm_all_reduce (job_control (t->session.job), &m->max_logit, 1, MG_FLOAT64, MG_MAX,
+                            NULL, err)
+        < 0)
         return mg_error_prefix (err, "the largest attention logit");
     return 0;
 }
@@ -141,7 +142,7 @@ struct model_mode train_mode (struct train *t, bool training, double loss_weight
         .hooks = {
             .params_needed = t->config.buffers.overlap_param_gather ? params_needed : NULL,
             .grads_ready = t->config.buffers.overlap_grad_reduce ? grads_ready : NULL,
-            .arg = t->parts.buffers,
+            .arg = t->session.parts.buffers,
         },
     };
 }
@@ -150,8 +151,8 @@ struct model_mode train_mode (struct train *t, bool training, double loss_weight
 static int begin_grad (struct train *t, struct mg_error *err)
 {
     if (t->config.model.graphs.impl != GRAPHS_NONE)
-        return buffers_zero_grad (t->parts.buffers, err);
-    return buffers_begin_grad (t->parts.buffers, err);
+        return buffers_zero_grad (t->session.parts.buffers, err);
+    return buffers_begin_grad (t->session.parts.buffers, err);
 }
 
 /* From gradients of zero on, all passes of the iteration that starts with the samples consumed so
@@ -170,13 +171,13 @@ static int take_passes (struct train *t, const struct batch_size *size, struct c
 
     run.mode.check = check;
     input_start (&t->input, t->progress.consumed_samples);
-    buffers_expect (t->parts.buffers, size->num_microbatches);
-    if (model_clear_losses (t->parts.model, err) < 0 || routing_begin (&t->routing, err) < 0
+    buffers_expect (t->session.parts.buffers, size->num_microbatches);
+    if (model_clear_losses (t->session.parts.model, err) < 0 || routing_begin (&t->routing, err) < 0
         || begin_grad (t, err) < 0)
         return -1;
     if (!check)
         timers_start (timers, TIMER_FORWARD_BACKWARD);
-    rc = passes_train (t->parts.passes, &run, size->num_microbatches, err);
+    rc = passes_train (t->session.parts.passes, &run, size->num_microbatches, err);
     if (!check)
         timers_stop (timers, TIMER_FORWARD_BACKWARD);
     return rc;
@@ -195,10 +196,10 @@ static int take_passes_again (void *arg, struct check *check, struct mg_error *e
 static int find_nan (struct train *t, struct mg_error *err)
 {
     const struct locate_step step = {
-        .job = t->job,
-        .model = t->parts.model,
-        .buffers = t->parts.buffers,
-        .optimizer = t->parts.optimizer,
+        .job = t->session.job,
+        .model = t->session.parts.model,
+        .buffers = t->session.parts.buffers,
+        .optimizer = t->session.parts.optimizer,
         .passes = take_passes_again,
         .arg = t,
     };
@@ -216,7 +217,7 @@ static int check_step (struct train *t, struct metrics *m, bool bad_input,
         if (t->input.bad)
             mg_error_set (err, EINVAL, "iteration %" PRId64 ": %s", m->iteration,
                           t->input.error.text);
-        return exchange_result (job_control (t->job), t->input.bad ? -1 : 0, err);
+        return exchange_result (job_control (t->session.job), t->input.bad ? -1 : 0, err);
     }
     count_overflows (t, m);
     if (is_finite (t, m))
@@ -242,11 +243,12 @@ static int check_outliers (struct train *t, double loss, int64_t microbatches, i
 {
     const double values[NUM_OUTLIERS] = {
         [OUTLIER_LOSS] = loss,
-        [OUTLIER_GRADS] = buffers_local_norm (t->parts.buffers)
+        [OUTLIER_GRADS] = buffers_local_norm (t->session.parts.buffers)
                           * grad_scaler_inverse (&t->progress.scaler),
     };
 
-    return outliers_check (&t->outliers, values, microbatches, iteration, t->job, t->out, err);
+    return outliers_check (&t->outliers, values, microbatches, iteration, t->session.job, t->out,
+                           err);
 }
 
 static int reduce_grads (struct train *t, struct mg_error *err)
@@ -260,7 +262,7 @@ static int reduce_grads (struct train *t, struct mg_error *err)
 
     for (int i = 0; i < OPTIMIZER_NUM_SHARES && rc == 0; i++) {
         timers_start (&t->report.timers, timers[i]);
-        rc = optimizer_reduce_share (t->parts.optimizer, (enum optimizer_share)i, err);
+        rc = optimizer_reduce_share (t->session.parts.optimizer, (enum optimizer_share)i, err);
         timers_stop (&t->report.timers, timers[i]);
     }
     return rc;
@@ -278,13 +280,13 @@ static int update (struct train *t, const struct metrics *m, struct mg_error *er
         return 0;
     }
     timers_start (timers, TIMER_INNER_STEP);
-    rc = optimizer_step_decoupled (t->parts.optimizer, m->learning_rate_used,
+    rc = optimizer_step_decoupled (t->session.parts.optimizer, m->learning_rate_used,
                                    m->decoupled_rate_used, m->weight_decay, m->grad_norm, err);
     timers_stop (timers, TIMER_INNER_STEP);
     if (rc < 0 || !t->config.buffers.sharded)
         return rc;
     timers_start (timers, TIMER_PARAMS_GATHER);
-    rc = buffers_gather (t->parts.buffers, err);
+    rc = buffers_gather (t->session.parts.buffers, err);
     timers_stop (timers, TIMER_PARAMS_GATHER);
     return rc;
 }
@@ -296,17 +298,17 @@ static int measure (struct train *t, struct mg_error *err)
 {
     timers_start (&t->report.timers, TIMER_OPTIMIZER);
     timers_start (&t->report.timers, TIMER_CLIP_GRADS);
-    if (model_download_losses (t->parts.model, err) < 0
-        || optimizer_measure_grads (t->parts.optimizer, err) < 0)
+    if (model_download_losses (t->session.parts.model, err) < 0
+        || optimizer_measure_grads (t->session.parts.optimizer, err) < 0)
         return -1;
-    return mg_stream_synchronize (model_stream (t->parts.model), err);
+    return mg_stream_synchronize (model_stream (t->session.parts.model), err);
 }
 
 /* Passes, reductions, update; fills m's loss and norm. */
 static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
 {
-    struct model *model = t->parts.model;
-    struct optimizer *optimizer = t->parts.optimizer;
+    struct model *model = t->session.parts.model;
+    struct optimizer *optimizer = t->session.parts.optimizer;
     const char *gradients = t->config.outputs.gradients;
     double extra[NUM_EXTRA] = { 0 };
     struct batch_size size;
@@ -319,15 +321,15 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     if (take_passes (t, &size, NULL, err) < 0 || reduce_grads (t, err) < 0
         || measure (t, err) < 0)
         return -1;
-    if (model_has_loss (model) && job_group_rank (t->job, GROUP_TP) == 0)
+    if (model_has_loss (model) && job_group_rank (t->session.job, GROUP_TP) == 0)
         model_loss (model, 0, extra);
     own_loss = extra[EXTRA_TOKENS] > 0 ? extra[EXTRA_TOKEN_LOSS] / extra[EXTRA_TOKENS] : NAN;
     extra[EXTRA_BAD_INPUT] = t->input.bad;
     extra[EXTRA_WRITING] = save_is_writing (&t->saving);
-    accord_ask_to_stop (&t->accord, extra + EXTRA_STOP);
+    accord_ask_to_stop (&t->session.accord, extra + EXTRA_STOP);
     if (optimizer_reduce_norm (optimizer, extra, NUM_EXTRA, &m->grad_norm, err) < 0)
         return -1;
-    accord_decide_to_stop (&t->accord, extra + EXTRA_STOP);
+    accord_decide_to_stop (&t->session.accord, extra + EXTRA_STOP);
     t->saving.complete = extra[EXTRA_WRITING] == 0;
     m->num_zeros = t->config.optimizer.count_zeros ? optimizer_zeros (optimizer) : -1;
     m->lm_loss = extra[EXTRA_LOSS];
@@ -341,11 +343,13 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
         || unscale (t, m, extra[EXTRA_TOKENS], err) < 0)
         return -1;
     timers_stop (&t->report.timers, TIMER_CLIP_GRADS);
-    if (accord_common (&t->accord, check_step (t, m, extra[EXTRA_BAD_INPUT] > 0, err)) < 0
+    if (accord_common (&t->session.accord, check_step (t, m, extra[EXTRA_BAD_INPUT] > 0, err)) < 0
         || check_outliers (t, own_loss, size.num_microbatches, m->iteration, err) < 0)
         return -1;
     if (gradients && m->iteration == t->first_iteration
-        && accord_common (&t->accord, state_save_gradients (t->state, gradients, err)) < 0)
+        && accord_common (&t->session.accord,
+                          state_save_gradients (t->session.state, gradients, err))
+               < 0)
         return -1;
     rc = update (t, m, err);
     timers_stop (&t->report.timers, TIMER_OPTIMIZER);
@@ -366,10 +370,10 @@ static int write_trace (struct train *t, struct mg_error *err)
 
     if (!t->trace)
         return 0;
-    if (buffers_params_wait (t->parts.buffers, err) < 0)
+    if (buffers_params_wait (t->session.parts.buffers, err) < 0)
         return -1;
     if (trace_write (t->trace, &why) < 0)
-        accord_note_output (&t->accord, errno, &why);
+        accord_note_output (&t->session.accord, errno, &why);
     return 0;
 }
 
@@ -379,7 +383,7 @@ static int print_graphs_once (struct train *t, struct mg_error *err)
     struct model_graphs graphs;
     double milliseconds;
 
-    if (t->graphs_printed || !passes_count_graphs (t->parts.passes, &graphs, &milliseconds))
+    if (t->graphs_printed || !passes_count_graphs (t->session.parts.passes, &graphs, &milliseconds))
         return 0;
     t->graphs_printed = true;
     return report_graphs (&t->report, &graphs, milliseconds, err);
@@ -407,7 +411,7 @@ static int iterate (struct train *t, struct mg_error *err)
     double start = timers_now ();
 
     trace_iteration (t->trace, m.iteration, m.iteration - t->first_iteration + 1);
-    job_activity (t->job, "iteration", m.iteration);
+    job_activity (t->session.job, "iteration", m.iteration);
     if (take_step (t, &m, err) < 0)
         return -1;
     t->progress.iteration++;
@@ -436,7 +440,7 @@ static void skip_iteration (struct train *t)
     p->skipped_samples += size.running;
     if (t->first_iteration == p->iteration)
         t->report.first_iteration = ++t->first_iteration;
-    if (job_rank (t->job) == 0) {
+    if (job_rank (t->session.job) == 0) {
         fprintf (t->out, "iteration %" PRId64 " is left out (--iterations-to-skip)\n",
                  p->iteration);
         fflush (t->out);
@@ -447,7 +451,7 @@ static int tell_stop (struct train *t)
 {
     const char *save = t->config.save.dir;
 
-    if (job_rank (t->job) == 0) {
+    if (job_rank (t->session.job) == 0) {
         fprintf (t->out, "stopped after iteration %" PRId64 " of %" PRId64 "%s%s\n",
                  t->progress.iteration, t->train_iters,
                  save ? "; to go on: --load " : ", nothing is saved without --save",
@@ -488,12 +492,12 @@ static int end_outputs (struct train *t, struct mg_error *err)
     int rc = 0;
 
     report_close (&t->report);
-    if (t->accord.output_errno != 0) {
+    if (t->session.accord.output_errno != 0) {
         describe_end (t, end, sizeof (end));
-        rc = mg_error_set (err, t->accord.output_errno, "%s; %s", t->accord.output_error.text,
-                           end);
+        rc = mg_error_set (err, t->session.accord.output_errno, "%s; %s",
+                           t->session.accord.output_error.text, end);
     }
-    return accord_agree (&t->accord, rc, err);
+    return accord_agree (&t->session.accord, rc, err);
 }
 
 /* At the start and at each interval, as Megatron-LM: before weights are saved. */
@@ -501,10 +505,12 @@ static int compare_replicas (struct train *t, struct mg_error *err)
 {
     int64_t done = t->progress.iteration;
 
-    if (accord_common (&t->accord, replicas_check (t->job, t->parts.model, t->parts.buffers, err))
+    if (accord_common (&t->session.accord,
+                       replicas_check (t->session.job, t->session.parts.model,
+                                       t->session.parts.buffers, err))
         < 0)
         return mg_error_prefix (err, "after iteration %" PRId64, done);
-    if (job_rank (t->job) == 0) {
+    if (job_rank (t->session.job) == 0) {
         fprintf (t->out, ">>> Weight hashes match after %" PRId64 " iterations...\n", done);
         fflush (t->out);
     }
@@ -517,11 +523,11 @@ static int follow (struct train *t, struct mg_error *err)
     int64_t interval = t->config.save.interval, done = t->progress.iteration;
     int64_t hash_interval = t->config.step.hash_interval;
 
-    job_activity (t->job, "what follows iteration", done);
+    job_activity (t->session.job, "what follows iteration", done);
     if ((hash_interval != 0 && done % hash_interval == 0 && compare_replicas (t, err) < 0)
         || (t->saving.complete && save_finish (&t->saving, err) < 0))
         return -1;
-    if (!t->accord.stopping && evaluate_due (&t->evaluation, err) < 0)
+    if (!t->session.accord.stopping && evaluate_due (&t->evaluation, err) < 0)
         return -1;
     if (interval == 0 || done % interval != 0)
         return 0;
@@ -533,11 +539,11 @@ static bool is_to_leave (struct train *t)
 {
     int64_t interval = t->config.length.exit_interval, done = t->progress.iteration;
 
-    if (t->accord.stopping || (interval != 0 && done % interval == 0))
+    if (t->session.accord.stopping || (interval != 0 && done % interval == 0))
         return true;
     if (!phases_end_at (&t->phases, done) || done >= t->train_iters)
         return false;
-    if (job_rank (t->job) == 0) {
+    if (job_rank (t->session.job) == 0) {
         fprintf (t->out, "a phase ends after iteration %" PRId64 " of %" PRId64 "\n", done,
                  t->train_iters);
         fflush (t->out);
@@ -555,7 +561,7 @@ static int run (struct train *t, struct mg_error *err)
     t->first_iteration = t->progress.iteration + 1;
     t->report.first_iteration = t->first_iteration;
     if (t->progress.iteration >= t->train_iters && !skip_train
-        && job_rank (t->job) == 0) {
+        && job_rank (t->session.job) == 0) {
         fprintf (t->out, "nothing to train: the run has %" PRId64 " iterations, and %" PRId64
                  " are done\n", t->train_iters, t->progress.iteration);
         fflush (t->out);
@@ -578,16 +584,18 @@ static int run (struct train *t, struct mg_error *err)
     if (write_trace (t, err) < 0 || (due && save_checkpoint (&t->saving, err) < 0)
         || save_finish (&t->saving, err) < 0)
         return -1;
-    t->stopped = t->accord.stopping && t->progress.iteration < t->train_iters;
+    t->stopped = t->session.accord.stopping && t->progress.iteration < t->train_iters;
     if (t->stopped)
-        return t->accord.output_lost ? 0 : tell_stop (t);
+        return t->session.accord.output_lost ? 0 : tell_stop (t);
     if (weights
-        && accord_common (&t->accord, state_save_weights (t->state, weights, err)) < 0)
+        && accord_common (&t->session.accord,
+                          state_save_weights (t->session.state, weights, err))
+               < 0)
         return -1;
-    if (t->progress.iteration >= t->train_iters && !t->accord.stopping
+    if (t->progress.iteration >= t->train_iters && !t->session.accord.stopping
         && evaluate_end (&t->evaluation, err) < 0)
         return -1;
-    t->stopped = t->accord.stopping && skip_train;
+    t->stopped = t->session.accord.stopping && skip_train;
     return 0;
 }
 
@@ -597,11 +605,11 @@ static void rescue (struct train *t)
     struct mg_error why = { "" };
     int saved_errno = errno, rc;
 
-    if (!t->accord.common_error)
+    if (!t->session.accord.common_error)
         return;
     rc = save_finish (&t->saving, &why);
-    t->accord.common_error |= rc == 0; /* else ranks may have failed to tell each other */
-    if (rc < 0 && job_rank (t->job) == 0)
+    t->session.accord.common_error |= rc == 0; /* else ranks may have failed to tell each other */
+    if (rc < 0 && job_rank (t->session.job) == 0)
         fprintf (t->out, "%s\n", why.text);
     errno = saved_errno;
 }
@@ -611,17 +619,17 @@ int train_run (struct train *t, struct mg_error *err)
     int rc;
 
     t->failed = true;
-    device_enter (job_device (t->job));
+    device_enter (job_device (t->session.job));
     rc = report_memory (&t->report, "after set-up", err) < 0
                  || report_plan (&t->report, err) < 0 || run (t, err) < 0
                  || end_outputs (t, err) < 0
              ? -1 : 0;
     if (rc < 0)
         rescue (t);
-    device_leave (job_device (t->job));
+    device_leave (job_device (t->session.job));
     if (rc < 0) {
-        if (!t->accord.common_error && job_world (t->job) > 1)
-            mg_error_prefix (err, "rank %d", job_rank (t->job));
+        if (!t->session.accord.common_error && job_world (t->session.job) > 1)
+            mg_error_prefix (err, "rank %d", job_rank (t->session.job));
         return -1;
     }
     t->failed = false;
@@ -630,7 +638,7 @@ int train_run (struct train *t, struct mg_error *err)
 
 const struct memory_plan *train_memory (const struct train *t)
 {
-    return &t->memory;
+    return &t->session.memory;
 }
 
 const struct passes_plan *train_graphs_planned (const struct train *t)
@@ -640,12 +648,12 @@ const struct passes_plan *train_graphs_planned (const struct train *t)
 
 int train_threads (const struct train *t)
 {
-    return device_threads (job_device (t->job));
+    return device_threads (job_device (t->session.job));
 }
 
 int train_status (const struct train *t)
 {
-    return t->stopped && job_rank (t->job) == 0 ? STOP_STATUS : 0;
+    return t->stopped && job_rank (t->session.job) == 0 ? STOP_STATUS : 0;
 }
 
 int train_failure_status (const struct train *t)
@@ -658,15 +666,15 @@ int train_failure_status (const struct train *t)
 /* Leave the job, or, where there never was one, the other processes of the launcher. */
 static void leave (struct train *t)
 {
-    if (!t->job) {
-        if (t->bootstrap)
-            bootstrap_barrier (t->bootstrap, NULL); /* let rank 0 say why */
-        bootstrap_destroy (t->bootstrap);
+    if (!t->session.job) {
+        if (t->session.bootstrap)
+            bootstrap_barrier (t->session.bootstrap, NULL); /* let rank 0 say why */
+        bootstrap_destroy (t->session.bootstrap);
         return;
     }
     if (train_status (t) != 0)
-        job_leave_last (t->job);
-    job_destroy (t->job);
+        job_leave_last (t->session.job);
+    job_destroy (t->session.job);
 }
 
 void train_destroy (struct train *t)
@@ -676,13 +684,13 @@ void train_destroy (struct train *t)
     if (!t)
         return;
     report_drop (&t->report);
-    if (!t->failed || t->accord.common_error) { /* else other threads and ranks may still use it */
+    if (!t->failed || t->session.accord.common_error) { // else others may still use it
         trace_destroy (t->trace);
-        state_destroy (t->state);
-        train_parts_destroy (&t->parts);
+        state_destroy (t->session.state);
+        train_parts_destroy (&t->session.parts);
         leave (t);
     } else
-        job_abandon (t->job);
+        job_abandon (t->session.job);
     if (!save_is_writing (&t->saving)) /* else the lock lasts as long as the thread that writes */
         dirlock_release (t->saving.lock);
     num_microbatches_destroy (t->batches);
@@ -693,10 +701,10 @@ void train_destroy (struct train *t)
     report_clear (&t->report);
     routing_clear (&t->routing);
     losses_clear (&t->losses);
-    memory_clear (&t->memory);
+    memory_clear (&t->session.memory);
     passes_plan_clear (&t->graphs);
     sample_source_destroy (t->source);
-    stop_destroy (t->accord.stop);
+    stop_destroy (t->session.accord.stop);
     free (t);
     errno = saved_errno;
 }
@@ -717,12 +725,13 @@ static int launcher_rank (void)
 
 bool train_should_report (const struct train *t, const struct mg_error *err)
 {
-    int rank = t->bootstrap ? bootstrap_info (t->bootstrap)->rank : launcher_rank ();
+    const struct bootstrap *b = t->session.bootstrap;
+    int rank = b ? bootstrap_info (b)->rank : launcher_rank ();
     struct timespec pause = { .tv_sec = 2 };
 
-    if (!t->accord.common_error)
-        job_fail (t->job, err->text);
-    if (t->accord.common_error || rank == 0)
+    if (!t->session.accord.common_error)
+        job_fail (t->session.job, err->text);
+    if (t->session.accord.common_error || rank == 0)
         return rank == 0;
     while (nanosleep (&pause, &pause) < 0 && errno == EINTR)
         continue;
@@ -731,6 +740,6 @@ bool train_should_report (const struct train *t, const struct mg_error *err)
 
 void train_abort (struct train *t, int code)
 {
-    if (t->bootstrap && !t->accord.common_error)
-        bootstrap_abort (t->bootstrap, code);
+    if (t->session.bootstrap && !t->session.accord.common_error)
+        bootstrap_abort (t->session.bootstrap, code);
 }

@@ -8,38 +8,30 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "libcore/train/accord.h"
 #include "libcore/train/config.h"
 #include "libcore/train/evaluate.h"
 #include "libcore/train/input.h"
-#include "libcore/train/memory.h"
 #include "libcore/train/losses.h"
 #include "libcore/train/passes.h"
 #include "libcore/train/phases.h"
 #include "libcore/train/report.h"
 #include "libcore/train/routing.h"
 #include "libcore/train/save.h"
-#include "libcore/train/state.h"
+#include "libcore/train/session.h"
 #include "libcore/train/trace.h"
 #include "libcore/train/train.h"
-#include "libcore/train/train_build.h"
 
 struct train {
     struct run_config config;
-    FILE *out, *errors;
+    struct session session;
+    FILE *out;
     struct num_microbatches *batches;
     int64_t train_iters;
     struct phases phases;
-    struct bootstrap *bootstrap; /* the job's once there is one */
-    struct job *job;
-    struct accord accord; /* whose members belong to this run */
     struct sample_source *source;
     struct input input;
     struct evaluation evaluation;
-    struct train_parts parts;
-    struct memory_plan memory; /* of the parts */
     struct passes_plan graphs; /* of a rank that is only planned */
-    struct state *state;
     struct train_progress progress;
     int64_t first_iteration; /* of this run, from 1 */
     bool stopped;         /* before the last iteration */

@@ -1,7 +1,7 @@
 /* train_setup.c - from arguments to the first step
  *
  * A rank that fails here while the others go on would leave them waiting, and many ranks
- * that fail alike would all say so.  So there are points where ranks agree: meet(), once
+ * that fail alike would all say so.  So there are points where ranks agree: session_meet(), once
  * everything that follows from arguments alone is known, and accord_agree(), after whatever
  * a rank does on its own.
  */
@@ -10,9 +10,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include <xxhash.h>
-
-#include "libcore/train/args_heard.h"
+#include "libcore/args/heard.h"
 #include "libcore/train/output.h"
 #include "libcore/train/output_inputs.h"
 #include "libcore/train/train_private.h"
@@ -108,10 +106,11 @@ static int check_world (struct train *t, int world, struct mg_error *err)
                                      geometry_edp (g), err);
 }
 
-static int setup_world (struct train *t, struct mg_error *err)
+static int setup_world (void *arg, int world, struct mg_error *err)
 {
+    struct train *t = arg;
     struct run_config *c = &t->config;
-    int rc = check_world (t, bootstrap_info (t->bootstrap)->size, err);
+    int rc = check_world (t, world, err);
 
     if (rc == 0)
         rc = setup_batch (t, err);
@@ -120,81 +119,6 @@ static int setup_world (struct train *t, struct mg_error *err)
     if (rc == 0)
         rc = check_passes (t, err);
     return of_arguments (t, rc);
-}
-
-/* A number that differs if ranks were not started alike, or read other files; the job itself
- * compares geometries.
- */
-static uint64_t fingerprint (const struct run_config *c)
-{
-    const int64_t numbers[] = { c->file_rows, c->model.config.seq_length };
-
-    return XXH3_64bits_withSeed (numbers, sizeof (numbers), c->job.fingerprint);
-}
-
-static void tell_report (void *arg, const char *text)
-{
-    struct train *t = arg;
-
-    fprintf (t->errors, "megatron train: %s\n", text);
-    fflush (t->errors);
-}
-
-/* The groups that a run communicates in.  GROUP_DP, which needs no collective, is not among them.
- */
-static uint32_t groups_of (const struct run_config *c)
-{
-    static const enum group_kind dense[] = { GROUP_TP, GROUP_CP, GROUP_DP_CP, GROUP_PP,
-                                             GROUP_EMBD };
-    static const enum group_kind experts[] = { GROUP_TP_CP, GROUP_TP_DP_CP, GROUP_EP, GROUP_ETP,
-                                               GROUP_TP_EP, GROUP_EDP };
-    bool has_experts = c->model.config.moe.experts > 0;
-    uint32_t groups = 0;
-
-    for (size_t i = 0; i < sizeof (dense) / sizeof (dense[0]); i++)
-        groups |= JOB_GROUP (dense[i]);
-    for (size_t i = 0; has_experts && i < sizeof (experts) / sizeof (experts[0]); i++)
-        groups |= JOB_GROUP (experts[i]);
-    return groups;
-}
-
-/* 'refusal': why this rank cannot go on, NULL: it can. */
-static int setup_job (struct train *t, const char *comm, int threads, const char *refusal,
-                      struct mg_error *err)
-{
-    struct job_config config = t->config.job;
-
-    config.geometry = t->config.geometry;
-    config.groups = groups_of (&t->config);
-    config.threads = threads;
-    config.comm = comm;
-    config.fingerprint = fingerprint (&t->config);
-    config.refusal = refusal;
-    config.watch.tell = tell_report;
-    config.watch.arg = t;
-    config.all_failed = &t->accord.common_error;
-    config.bootstrap = t->bootstrap;
-    if (!(t->job = job_create (&config, err)))
-        return -1;
-    t->accord.job = t->job;
-    t->config.geometry = *grid_geometry (job_grid (t->job));
-    job_activity (t->job, "setting up", -1);
-    return 0;
-}
-
-/* Find the others and tell them how it went so far: 'rc', with a text if it failed. */
-static int meet (struct train *t, int rc, struct mg_error *err)
-{
-    struct mg_error why = { "" };
-
-    if (!(t->bootstrap = job_meet (NULL, t->config.job.timeout, &why)))
-        return rc < 0 ? rc : mg_error_set (err, errno, "%s", why.text);
-    if (rc == 0)
-        rc = setup_world (t, err);
-    if (rc == 0)
-        return setup_job (t, NULL, 0, NULL, err);
-    why = *err;
-    return setup_job (t, NULL, 0, why.text, err);
 }
 
 /* --- planning: files and sizes; nothing large is allocated --- */
@@ -207,7 +131,7 @@ static int setup_trace (struct train *t, struct mg_error *err)
     if (!c->file)
         return 0;
     if (trace_iterations_parse (c->iterations, range, err) < 0
-        || !(t->trace = trace_create (c->file, range, t->job, err)))
+        || !(t->trace = trace_create (c->file, range, t->session.job, err)))
         return -1;
     return 0;
 }
@@ -218,13 +142,13 @@ static int setup_trace (struct train *t, struct mg_error *err)
 static int setup_outputs (struct train *t, struct mg_error *err)
 {
     const struct run_config *c = &t->config;
-    const struct report_use report = { .config = &c->report, .job = t->job,
-                                       .accord = &t->accord, .memory = &t->memory };
+    const struct report_use report = { .config = &c->report, .job = t->session.job,
+                                       .accord = &t->session.accord, .memory = &t->session.memory };
     struct dirlock **lock = &t->saving.lock;
 
     if (output_check_inputs (c->args, err) < 0)
         return -1;
-    if (job_rank (t->job) == 0
+    if (job_rank (t->session.job) == 0
         && (output_check_file ("--save-weights", c->outputs.weights, err) < 0
             || output_check_file ("--save-gradients", c->outputs.gradients, err) < 0
             || (c->save.dir && !(*lock = output_take_dir ("--save", c->save.dir, err)))))
@@ -271,9 +195,9 @@ static int setup_cache (struct train *t, struct mg_error *err)
 
     if (!t->config.data.cache)
         return 0;
-    if (job_rank (t->job) == 0)
+    if (job_rank (t->session.job) == 0)
         rc = open_data (t, err);
-    return accord_agree (&t->accord, rc, err);
+    return accord_agree (&t->session.accord, rc, err);
 }
 
 /* What ends a document, if the model has to know; else -1. */
@@ -289,7 +213,7 @@ static int find_eod (const struct train *t, int32_t *eod, struct mg_error *err)
 /* Make ready to read the training data. */
 static int setup_input (struct train *t, int32_t eod, struct mg_error *err)
 {
-    const struct input_place place = input_place_of (t->job);
+    const struct input_place place = input_place_of (t->session.job);
     const struct model_spec *model = &t->config.model;
 
     if (input_init (&t->input, t->source, &place, model->micro_batch_size,
@@ -301,7 +225,7 @@ static int setup_input (struct train *t, int32_t eod, struct mg_error *err)
 
 static int setup_data (struct train *t, struct mg_error *err)
 {
-    const struct input_place place = input_place_of (t->job);
+    const struct input_place place = input_place_of (t->session.job);
     const struct model_spec *model = &t->config.model;
     int32_t eod;
 
@@ -316,8 +240,8 @@ static int build (struct train *t, struct mg_error *err)
 {
     const struct evaluation *e = &t->evaluation;
 
-    return train_build (&t->parts, &t->config, t->job, t->batches,
-                        evaluate_any (e) ? e->batch.num_microbatches : 0, &t->memory, err);
+    return session_build (&t->session, t->batches,
+                          evaluate_any (e) ? e->batch.num_microbatches : 0, err);
 }
 
 static int plan (struct train *t, struct mg_error *err)
@@ -328,9 +252,9 @@ static int plan (struct train *t, struct mg_error *err)
         return -1;
     if (!t->config.check_memory)
         return 0;
-    advice = train_advice (&t->config, t->job);
-    return memory_check (&t->memory, bootstrap_info (t->bootstrap)->local_size,
-                         (double)device_available (job_device (t->job)), &advice, err);
+    advice = train_advice (&t->config, t->session.job);
+    return memory_check (&t->session.memory, bootstrap_info (t->session.bootstrap)->local_size,
+                         (double)device_available (job_device (t->session.job)), &advice, err);
 }
 
 /* --- allocating --- */
@@ -339,18 +263,18 @@ static int plan (struct train *t, struct mg_error *err)
 static void connect (struct train *t)
 {
     t->evaluation.use = (struct evaluation_use){
-        .accord = &t->accord,
-        .model = t->parts.model,
-        .passes = t->parts.passes,
+        .accord = &t->session.accord,
+        .model = t->session.parts.model,
+        .passes = t->session.parts.passes,
         .mode = train_mode (t, false, 1.0),
         .report = &t->report,
         .progress = &t->progress,
     };
     t->saving.use = (struct save_use){
         .config = &t->config.save,
-        .accord = &t->accord,
-        .state = t->state,
-        .optimizer = t->parts.optimizer,
+        .accord = &t->session.accord,
+        .state = t->session.state,
+        .optimizer = t->session.parts.optimizer,
         .progress = &t->progress,
         .report = &t->report,
         .trace = t->trace,
@@ -359,32 +283,16 @@ static void connect (struct train *t)
 
 static int allocate (struct train *t, struct mg_error *err)
 {
-    struct train_parts *p = &t->parts;
+    struct train_parts *p = &t->session.parts;
 
-    if (train_bind (p, err) < 0
-        || !(t->state = state_create (p->model, p->buffers, p->main, p->optimizer, t->job, err))
-        || (t->config.args->notes && state_keep_notes (t->state, t->config.args->notes, err) < 0)
-        || routing_create (&t->routing, p->model, t->job, err) < 0
+    if (session_bind (&t->session, err) < 0
+        || routing_create (&t->routing, p->model, t->session.job, err) < 0
         || losses_create (&t->losses, p->model, err) < 0
         || report_create (&t->report, p->model, t->config.model.config.seq_length, t->trace,
                           err) < 0
         || passes_bind (p->passes, &t->report.timers, err) < 0)
         return -1;
     connect (t);
-    return 0;
-}
-
-/* Once all ranks have their memory: parameters from the initial values, or from a file.
- * Collective.
- */
-static int fill (struct train *t, struct mg_error *err)
-{
-    const char *weights = t->config.resume.weights;
-
-    if (main_params_take (t->parts.main, err) < 0)
-        return -1;
-    if (weights)
-        return accord_common (&t->accord, state_load_weights (t->state, weights, err));
     return 0;
 }
 
@@ -408,9 +316,9 @@ static void describe_batches (const struct train *t, char *text, size_t n)
 
 static void describe (struct train *t)
 {
-    const struct grid *grid = job_grid (t->job);
-    const char *s = job_world (t->job) == 1 ? "" : "s";
-    int threads = device_threads (job_device (t->job));
+    const struct grid *grid = job_grid (t->session.job);
+    const char *s = job_world (t->session.job) == 1 ? "" : "s";
+    int threads = device_threads (job_device (t->session.job));
     int cp = grid_size (grid, false, MG_AXIS_CP);
     const char *notes[] = {
         train_graphs_note (&t->config.margs),
@@ -422,7 +330,7 @@ static void describe (struct train *t)
     };
     char batches[100], vpp[32] = "", context[32] = "", vocab[200];
 
-    if (job_rank (t->job) != 0)
+    if (job_rank (t->session.job) != 0)
         return;
     describe_batches (t, batches, sizeof (batches));
     if (t->config.stages->vpp > 1)
@@ -432,18 +340,19 @@ static void describe (struct train *t)
     fprintf (t->out, "%d rank%s = tp %d%s x pp %d%s x dp %d, %d thread%s a rank; %" PRId64
              " parameters; %s; rank 0 takes %.1f MiB for parameters and optimizer, %.1f MiB for "
              "activations\n",
-             job_world (t->job), s, grid_size (grid, false, MG_AXIS_TP), context,
+             job_world (t->session.job), s, grid_size (grid, false, MG_AXIS_TP), context,
              grid_size (grid, false, MG_AXIS_PP), vpp, grid_size (grid, false, MG_AXIS_DP),
-             threads, threads == 1 ? "" : "s", model_sizes_of (t->parts.model)->parameters, batches,
-             (double)memory_state (&t->memory) / (1 << 20),
-             (double)memory_activations (&t->memory) / (1 << 20));
+             threads, threads == 1 ? "" : "s",
+             model_sizes_of (t->session.parts.model)->parameters, batches,
+             (double)memory_state (&t->session.memory) / (1 << 20),
+             (double)memory_activations (&t->session.memory) / (1 << 20));
     for (int part = 0; part < SPLIT_NUM_PARTS; part++) {
         if (t->evaluation.missing[part].text[0])
             fprintf (t->out, "no %s: %s\n", part == SPLIT_VALID ? "validation" : "test",
                      t->evaluation.missing[part].text);
     }
     args_others_tell (&t->config.args->others, t->out);
-    args_heard_tell (&t->config, t->out);
+    args_heard_tell (t->config.args, &t->config.geometry, t->out);
     for (size_t i = 0; i < sizeof (notes) / sizeof (notes[0]); i++) {
         if (notes[i])
             fprintf (t->out, "%s\n", notes[i]);
@@ -463,7 +372,7 @@ static int check_rest (struct train *t, struct mg_error *err)
     if (t->progress.iteration >= t->train_iters)
         return 0;
     to = num_microbatches_after (t->batches, from, t->train_iters - t->progress.iteration);
-    if (passes_check (t->parts.passes, from, to, err) < 0)
+    if (passes_check (t->session.parts.passes, from, to, err) < 0)
         return of_arguments (t, -1);
     if (t->source && to > t->source->num_samples && !train_data_is_cyclic (&t->config.data))
         return mg_error_set (err, ENODATA, "%" PRId64 " samples are consumed, %" PRId64
@@ -479,7 +388,7 @@ static void tell_decay (const struct train *t)
     const struct train_progress *p = &t->progress;
     int64_t skipped = p->skipped_samples, last;
 
-    if (job_rank (t->job) != 0 || p->iteration >= t->train_iters)
+    if (job_rank (t->session.job) != 0 || p->iteration >= t->train_iters)
         return;
     last = num_microbatches_after (t->batches, p->consumed_samples,
                                    t->train_iters - p->iteration);
@@ -495,8 +404,8 @@ static void tell_decay (const struct train *t)
 static int begin (struct train *t, struct mg_error *err)
 {
     bool saved;
-    int rc = resume_load (&t->config.resume, &t->accord, t->state, &t->progress, &saved,
-                          &t->upcycled, err);
+    int rc = resume_load (&t->config.resume, &t->session.accord, t->session.state, &t->progress,
+                          &saved, &t->upcycled, err);
 
     if (rc < 0)
         return -1;
@@ -509,11 +418,11 @@ static int begin (struct train *t, struct mg_error *err)
     if (rc >= 0)
         tell_decay (t);
     if (rc >= 0)
-        rc = accord_check_output (&t->accord, err);
+        rc = accord_check_output (&t->session.accord, err);
     if (rc >= 0)
         rc = tensorboard_begin (&t->report.tensorboard, t->config.args, t->progress.iteration,
                                 err);
-    return accord_agree (&t->accord, rc < 0 ? -1 : 0, err);
+    return accord_agree (&t->session.accord, rc < 0 ? -1 : 0, err);
 }
 
 /* The training data of the phase that the run is in, which begins with its first sample. */
@@ -551,12 +460,12 @@ static int setup_phase (struct train *t, struct mg_error *err)
     if (t->phases.count == 0 || t->progress.iteration >= t->train_iters)
         return 0;
     if (t->config.data.cache) {
-        if (job_rank (t->job) == 0)
+        if (job_rank (t->session.job) == 0)
             rc = open_phase (t, err);
-        if (accord_agree (&t->accord, rc, err) < 0)
+        if (accord_agree (&t->session.accord, rc, err) < 0)
             return -1;
     }
-    return accord_agree (&t->accord, open_phase (t, err), err);
+    return accord_agree (&t->session.accord, open_phase (t, err), err);
 }
 
 struct train *train_create (const struct train_args *args, FILE *out, FILE *errors)
@@ -568,9 +477,11 @@ struct train *train_create (const struct train_args *args, FILE *out, FILE *erro
     run_config_init (&t->config, args);
     t->saving.newest = -1;
     t->out = out;
-    t->errors = errors;
-    t->accord.out = out;
-    t->accord.minutes = t->config.stop.minutes;
+    t->session.config = &t->config;
+    t->session.program = "megatron train";
+    t->session.errors = errors;
+    t->session.accord.out = out;
+    t->session.accord.minutes = t->config.stop.minutes;
     t->outliers.config = t->config.step.outliers;
     return t;
 }
@@ -579,7 +490,7 @@ int train_refuse (struct train *t, struct mg_error *err)
 {
     t->failed = true;
     t->misused = true;
-    return meet (t, -1, err);
+    return session_meet (&t->session, setup_world, t, -1, err);
 }
 
 /* Signals come first: threads are made from here on. */
@@ -587,7 +498,7 @@ static int setup_start (struct train *t, struct mg_error *err)
 {
     const struct stop_config *c = &t->config.stop;
 
-    if (!(t->accord.stop = stop_create (c->signals, c->minutes, err)))
+    if (!(t->session.accord.stop = stop_create (c->signals, c->minutes, err)))
         return -1;
     return setup_config (t, err);
 }
@@ -596,8 +507,9 @@ static int setup_start (struct train *t, struct mg_error *err)
 static int setup (struct train *t, struct mg_error *err)
 {
     if (setup_cache (t, err) < 0
-        || accord_agree (&t->accord, plan (t, err), err) < 0
-        || accord_agree (&t->accord, allocate (t, err), err) < 0 || fill (t, err) < 0)
+        || accord_agree (&t->session.accord, plan (t, err), err) < 0
+        || accord_agree (&t->session.accord, allocate (t, err), err) < 0
+        || session_load (&t->session, t->config.resume.weights, err) < 0)
         return -1;
     describe (t);
     return begin (t, err) < 0 ? -1 : setup_phase (t, err);
@@ -611,16 +523,23 @@ int train_setup (struct train *t, struct mg_error *err)
     if (!err)
         err = &unseen;
     t->failed = true;
-    if (meet (t, setup_start (t, err), err) < 0)
+    if (session_meet (&t->session, setup_world, t, setup_start (t, err), err) < 0)
         return -1;
-    device_enter (job_device (t->job));
+    device_enter (job_device (t->session.job));
     rc = setup (t, err);
-    device_leave (job_device (t->job));
+    device_leave (job_device (t->session.job));
     t->failed = rc < 0;
     return rc;
 }
 
 /* --- a rank that is only planned --- */
+
+static int plan_world (void *arg, int world, struct mg_error *err)
+{
+    struct train *t = arg;
+
+    return check_world (t, world, err) < 0 || setup_batch (t, err) < 0 ? -1 : check_passes (t, err);
+}
 
 int train_plan (struct train *t, int rank, int world, int threads, struct mg_error *err)
 {
@@ -631,14 +550,13 @@ int train_plan (struct train *t, int rank, int world, int threads, struct mg_err
     if (length->iters == TRAIN_UNSET && length->samples == TRAIN_UNSET)
         length->iters = 1; // bytes do not depend on it
     if (setup_config (t, err) < 0
-        || !(t->bootstrap = bootstrap_create_planned (rank, world, err))
-        || check_world (t, world, err) < 0 || setup_batch (t, err) < 0
-        || check_passes (t, err) < 0 || setup_job (t, "plan", threads, NULL, err) < 0)
+        || session_plan (&t->session, rank, world, threads, plan_world, t, err) < 0)
         return -1;
     run = evaluation_run (t);
     if (evaluate_plan (&t->evaluation, &t->config.evaluation, &run, err) < 0)
         return -1;
     if (build (t, err) < 0 || check_rest (t, err) < 0)
         return -1;
-    return passes_plan_graphs (t->parts.passes, t->config.step.per_token_loss, &t->graphs, err);
+    return passes_plan_graphs (t->session.parts.passes, t->config.step.per_token_loss, &t->graphs,
+                               err);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/train/args_file.h"
+#include "libcore/args/file.h"
 #include "tests/fuzz/fuzz.h"
 
 /* All words, each in quotes that it does not have, or with backslashes; NULL: a word cannot

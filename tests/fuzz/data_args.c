@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-#include "libcore/train/data_args.h"
+#include "libcore/args/data_args.h"
 #include "tests/fuzz/fuzz.h"
 
 /* The same as a JSON text, which the caller frees. */

@@ -10,7 +10,7 @@
 
 #include "libcore/checkpoint/hf_config.h"
 #include "libcore/checkpoint/hf_index.h"
-#include "libcore/train/model_notes.h"
+#include "libcore/args/model_notes.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { MAX_LAYERS = 100 };

@@ -14,7 +14,7 @@
 #include "libcore/checkpoint/safetensors.h"
 #include "libcore/comm/alone.h"
 #include "libcore/file/outfile.h"
-#include "libcore/train/model_notes.h"
+#include "libcore/args/model_notes.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/checkpoint/scratch.h"
 

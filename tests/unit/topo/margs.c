@@ -70,7 +70,7 @@ static void test_scan (void)
     scan (&a, &l, "--num-layersx 4 -num-layers 4 num-layers 4 --num-layer 4 --");
     is_int (a.value[MARG_LAYERS], 0, "names are whole");
     scan (&a, &l, "--pipeline-model-parallel-layout=Et|tL");
-    is_str (a.layout, "Et|tL", "a text");
+    is_str (a.text[MARG_LAYOUT], "Et|tL", "a text");
     ok (!a.parallel, "whose name ends otherwise");
     scan (&a, &l, "--expert-model-parallel-size");
     ok (a.parallel, "a parallel size without a value is one");

@@ -307,12 +307,12 @@ static void test_required (void)
     }
 }
 
-static bool list_is (const struct train_list *list, const char *const *words, int n)
+static bool list_is (const struct arg_list *list, const char *const *words, int n)
 {
     bool same = list->count == n;
 
     for (int i = 0; same && i < n; i++)
-        same = strcmp (train_list_word (list, i), words[i]) == 0;
+        same = strcmp (arg_list_word (list, i), words[i]) == 0;
     return same;
 }
 

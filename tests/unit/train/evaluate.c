@@ -76,12 +76,12 @@ static void test_sets (void)
     static char a[] = "a", b[] = "b", quoted[] = "x\"y", long_name[100];
     static char *more[] = { b }, *numbers[] = { b };
     static char one[] = "1";
-    const struct train_list two = { a, more, 2 }, weighted = { one, numbers, 2 };
-    const struct train_list single = { a, NULL, 1 }, bad = { quoted, more, 2 };
-    const struct train_list too_long = { long_name, more, 2 }, none = { NULL, NULL, 0 };
+    const struct arg_list two = { a, more, 2 }, weighted = { one, numbers, 2 };
+    const struct arg_list single = { a, NULL, 1 }, bad = { quoted, more, 2 };
+    const struct arg_list too_long = { long_name, more, 2 }, none = { NULL, NULL, 0 };
     const struct {
         bool full, several;
-        const struct train_list *names, *data;
+        const struct arg_list *names, *data;
         const char *text; /* NULL: good */
     } cases[] = {
         { true, false, &none, &two, NULL },
@@ -153,7 +153,7 @@ static void test_check (void)
     for (size_t i = 0; i < sizeof (cases) / sizeof (cases[0]); i++) {
         const struct evaluation_config config
             = make (cases[i].interval, cases[i].iters, cases[i].skip_train);
-        const struct train_list given = { word, NULL, 1 }, none = { NULL, NULL, 0 };
+        const struct arg_list given = { word, NULL, 1 }, none = { NULL, NULL, 0 };
         struct data_config data = { .all = none };
         struct mg_error err = { "" };
         int rc;

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "libcore/train/args.h"
+#include "libcore/train/config.h"
 #include "libcore/train/events.h"
 #include "tests/tap/tap.h"
 

@@ -13,7 +13,7 @@
 #include "libcore/checkpoint/weights.h"
 #include "libcore/model/model_private.h"
 #include "libcore/ops/router.h"
-#include "libcore/train/model_notes.h"
+#include "libcore/args/model_notes.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/nn/alone.h"
 

@@ -9,8 +9,8 @@
 int main (void)
 {
     char *rest[] = { "7", "3", "1000000000000000" }, *wrong[] = { "7", "x" };
-    const struct train_list none = { .count = 0 }, list = { "2", rest, 4 };
-    const struct train_list bad = { "2", wrong, 3 }, zero = { "0", NULL, 1 };
+    const struct arg_list none = { .count = 0 }, list = { "2", rest, 4 };
+    const struct arg_list bad = { "2", wrong, 3 }, zero = { "0", NULL, 1 };
     const int64_t has[] = { 2, 3, 7, 1000000000000000 }, lacks[] = { 0, 1, 4, 22, -2 };
     struct mg_error err = { "" };
 

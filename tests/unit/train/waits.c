@@ -88,11 +88,11 @@ static struct device_waits run (const struct row *row, int iterations, char *con
     t->config.job.threads = 1;
     if (train_setup (t, &err) < 0)
         bail_out ("%s: %s", row->name, err.text);
-    before = device_waits (job_device (t->job));
+    before = device_waits (job_device (t->session.job));
     if (train_run (t, &err) < 0)
         bail_out ("%s: %s", row->name, err.text);
-    after = device_waits (job_device (t->job));
-    *rank = job_rank (t->job);
+    after = device_waits (job_device (t->session.job));
+    *rank = job_rank (t->session.job);
     train_destroy (t);
     train_args_clear (&args);
     fclose (out);

@@ -1,0 +1,120 @@
+/* session.c - join the job, build the model, load its weights
+ *
+ * Invariant: a rank that cannot go on still joins, with its reason, so that no other waits for it.
+ */
+
+#include <errno.h>
+
+#include <xxhash.h>
+
+#include "libcore/train/session.h"
+
+/* A number that differs if ranks were not started alike, or read other files; the job itself
+ * compares geometries.
+ */
+static uint64_t fingerprint (const struct run_config *c)
+{
+    const int64_t numbers[] = { c->file_rows, c->model.config.seq_length };
+
+    return XXH3_64bits_withSeed (numbers, sizeof (numbers), c->job.fingerprint);
+}
+
+static void tell_report (void *arg, const char *text)
+{
+    struct session *s = arg;
+
+    fprintf (s->errors, "%s: %s\n", s->program, text);
+    fflush (s->errors);
+}
+
+/* The groups that a run communicates in.  GROUP_DP, which needs no collective, is not among them.
+ */
+static uint32_t groups_of (const struct run_config *c)
+{
+    static const enum group_kind dense[] = { GROUP_TP, GROUP_CP, GROUP_DP_CP, GROUP_PP,
+                                             GROUP_EMBD };
+    static const enum group_kind experts[] = { GROUP_TP_CP, GROUP_TP_DP_CP, GROUP_EP, GROUP_ETP,
+                                               GROUP_TP_EP, GROUP_EDP };
+    bool has_experts = c->model.config.moe.experts > 0;
+    uint32_t groups = 0;
+
+    for (size_t i = 0; i < sizeof (dense) / sizeof (dense[0]); i++)
+        groups |= JOB_GROUP (dense[i]);
+    for (size_t i = 0; has_experts && i < sizeof (experts) / sizeof (experts[0]); i++)
+        groups |= JOB_GROUP (experts[i]);
+    return groups;
+}
+
+/* 'refusal': why this rank cannot go on, NULL: it can. */
+static int create_job (struct session *s, const char *comm, int threads, const char *refusal,
+                       struct mg_error *err)
+{
+    struct job_config config = s->config->job;
+
+    config.geometry = s->config->geometry;
+    config.groups = groups_of (s->config);
+    config.threads = threads;
+    config.comm = comm;
+    config.fingerprint = fingerprint (s->config);
+    config.refusal = refusal;
+    config.watch.tell = tell_report;
+    config.watch.arg = s;
+    config.all_failed = &s->accord.common_error;
+    config.bootstrap = s->bootstrap;
+    if (!(s->job = job_create (&config, err)))
+        return -1;
+    s->accord.job = s->job;
+    s->config->geometry = *grid_geometry (job_grid (s->job));
+    job_activity (s->job, "setting up", -1);
+    return 0;
+}
+
+int session_meet (struct session *s, session_check_f *check, void *arg, int rc,
+                  struct mg_error *err)
+{
+    struct mg_error why = { "" };
+
+    if (!(s->bootstrap = job_meet (NULL, s->config->job.timeout, &why)))
+        return rc < 0 ? rc : mg_error_set (err, errno, "%s", why.text);
+    if (rc == 0)
+        rc = check (arg, bootstrap_info (s->bootstrap)->size, err);
+    if (rc == 0)
+        return create_job (s, NULL, 0, NULL, err);
+    why = *err;
+    return create_job (s, NULL, 0, why.text, err);
+}
+
+int session_plan (struct session *s, int rank, int world, int threads, session_check_f *check,
+                  void *arg, struct mg_error *err)
+{
+    if (!(s->bootstrap = bootstrap_create_planned (rank, world, err))
+        || check (arg, world, err) < 0)
+        return -1;
+    return create_job (s, "plan", threads, NULL, err);
+}
+
+int session_build (struct session *s, const struct num_microbatches *batches, int64_t evaluation,
+                   struct mg_error *err)
+{
+    return train_build (&s->parts, s->config, s->job, batches, evaluation, &s->memory, err);
+}
+
+int session_bind (struct session *s, struct mg_error *err)
+{
+    const struct notes *notes = s->config->args->notes;
+    struct train_parts *p = &s->parts;
+
+    if (train_bind (p, err) < 0
+        || !(s->state = state_create (p->model, p->buffers, p->main, p->optimizer, s->job, err)))
+        return -1;
+    return notes ? state_keep_notes (s->state, notes, err) : 0;
+}
+
+int session_load (struct session *s, const char *weights, struct mg_error *err)
+{
+    if (main_params_take (s->parts.main, err) < 0)
+        return -1;
+    if (weights)
+        return accord_common (&s->accord, state_load_weights (s->state, weights, err));
+    return 0;
+}
