@@ -95,9 +95,12 @@ static int converted (struct gpt_maker *m, const struct phase *phase)
     int t = LAYER_NONE;
 
     for (int i = 0, n = layer_num_operands (phase->op); i < n; i++) {
-        const struct layer_param *row = &m->spec->param[phase->operand[i]];
+        const struct layer_param *row;
 
-        if (phase->op->operand[i].param && row->matrix && m->nn->weight_storage != m->nn->dtype)
+        if (!phase->op->operand[i].param)
+            continue;
+        row = &m->spec->param[phase->operand[i]];
+        if (row->matrix && m->nn->weight_storage != m->nn->dtype)
             t = scratch_once (m, &m->converted, OPS_CONVERTED, layer_param_count (row, m->nn), 1);
     }
     return t;

@@ -175,6 +175,13 @@ double report_resident (void)
     return (double)pages * (double)sysconf (_SC_PAGESIZE);
 }
 
+double report_allocated (const struct job *job)
+{
+    struct mg_device *device = job_device (job);
+
+    return (double)(device_allocated (device) + device_host_allocated (device));
+}
+
 static void print_memory (const struct report *r, const char *when)
 {
     const double mib = 1 << 20;
@@ -251,8 +258,7 @@ int report_plan (struct report *r, struct mg_error *err)
     for (int k = 0; k < NUM_MEMORY_KINDS; k++)
         own[k] = (double)r->use.memory->bytes[k];
     own[PLAN_TOTAL] = (double)memory_total (r->use.memory);
-    own[PLAN_ALLOCATED] = (double)(device_allocated (job_device (r->use.job))
-                                    + device_host_allocated (job_device (r->use.job)));
+    own[PLAN_ALLOCATED] = report_allocated (r->use.job);
     own[PLAN_ELEMENTS] = (double)r->use.memory->elements;
     own[PLAN_PADDING] = (double)r->use.memory->padding;
     own[PLAN_SHARDS] = r->use.memory->shards;

@@ -106,6 +106,9 @@ int report_graphs (struct report *r, const struct model_graphs *graphs, double m
  */
 double report_resident (void);
 
+/* Returns the bytes that this rank has allocated: memory of the device, and pinned host memory. */
+double report_allocated (const struct job *job);
+
 /* A line of the memory of all ranks; 'when' tells of which moment. Collective. */
 int report_memory (struct report *r, const char *when, struct mg_error *err);
 

@@ -136,7 +136,7 @@ static int add_both (struct tensorboard *tb, const char *tag, double value, int6
  */
 static int add_memory (struct tensorboard *tb, int64_t iteration, struct mg_error *err)
 {
-    double allocated = (double)device_allocated (job_device (tb->job));
+    double allocated = report_allocated (tb->job);
     const struct {
         const char *tag;
         double bytes;

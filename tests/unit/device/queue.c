@@ -382,7 +382,7 @@ static int look (void *arg, struct mg_error *err)
 static void wait_for (void)
 {
     struct mg_error err = { "" };
-    struct queue *queue = queue_create (0.05, &err);
+    struct queue *queue = queue_create (60, &err);
     struct coming c = { .queue = queue, .polls = 1 };
     struct queue_wait wait = { look, &c, "the moon" };
     struct queue_waiting waiting;
@@ -393,6 +393,8 @@ static void wait_for (void)
         err.text);
     is_int (queue_check (queue, &err), 0, "the queue goes on");
     ok (!queue_waiting (queue, &waiting), "nobody waits any more");
+    queue_destroy (queue);
+    queue = queue_create (0.05, &err);
     c = (struct coming){ .queue = queue };
     ok (queue_wait_for (queue, &wait, &err) < 0 && errno == ETIMEDOUT, "it does not come");
     is_str (err.text, "the moon waited 0.05 s", "with a text");
