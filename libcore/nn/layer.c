@@ -625,15 +625,17 @@ static void place (const struct pass *pass, const struct phase *phase)
 static int check_asked (const struct phase *phase, bool backward,
                         const uint64_t asked[ASKED_WORDS], struct mg_error *err)
 {
-    for (int i = 0; i < LAYER_MAX_OPERANDS; i++) {
-        const char *name = phase->op->operand[i].name;
+    for (int w = 0; w < ASKED_WORDS; w++) {
+        for (uint64_t left = asked[w]; left != 0; left &= left - 1) {
+            int i = 64 * w + __builtin_ctzll (left);
+            const char *name = phase->op->operand[i].name;
 
-        if (!(asked[i / 64] & UINT64_C (1) << i % 64)
-            || (name && phase->operand[i] == LAYER_NONE))
-            continue;
-        if (!name || layer_access (phase, i, backward) == 0)
+            if (name && (phase->operand[i] == LAYER_NONE
+                         || layer_access (phase, i, backward) != 0))
+                continue;
             return mg_error_set (err, EINVAL, "%s uses operand %d, %s, which its table does not "
                                  "say", phase->op->name, i, name ? name : "a further one");
+        }
     }
     return 0;
 }
