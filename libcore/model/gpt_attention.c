@@ -39,11 +39,11 @@ static void add_head_norm (struct gpt_maker *m, const char *name, const char *st
 {
     const struct nn_heads h = nn_heads (m->nn, which, false);
     const char *tensor_name = which == HEADS_QUERIES ? "query" : "key";
-    int64_t width = h.groups * h.stride_g, rows = m->shape->tokens * h.groups * h.heads;
-    int stat = gpt_norm_statistics (m, stat_name, rows);
+    int64_t width = h.groups * h.stride_g;
+    int stat = gpt_norm_statistics (m, stat_name, nn_times (gpt_tokens (), h.groups * h.heads));
 
-    *out = gpt_tensor (m, tensor_name, LIFE_SAVED, m->shape->tokens, width);
-    *dout = gpt_gradient (m, tensor_name, m->shape->tokens, width);
+    *out = gpt_tensor (m, tensor_name, LIFE_SAVED, gpt_tokens (), width);
+    *dout = gpt_gradient (m, tensor_name, gpt_tokens (), width);
     gpt_phase (m, &(struct phase){ .name = name, .op = &op_norm, .which = (int)which,
                                .norm_rows = NORM_HEADS,
                                .operand = { [NORM_X] = fused->value, [NORM_Y] = *out,
@@ -87,15 +87,16 @@ static void add_ring (struct gpt_maker *m, struct phase *p)
 {
     const struct nn *nn = m->nn;
     const struct nn_exchange *c = &m->exchange;
-    int64_t rows = c->inner * m->shape->tokens, heads = nn->local_heads / c->inner;
+    struct nn_extent rows = nn_times (gpt_tokens (), c->inner);
+    int64_t heads = nn->local_heads / c->inner;
     int64_t keys = nn->local_groups / c->inner * attention_width (nn, false);
 
     p->op = &op_attention_ring;
-    p->operand[RING_KEYS] = gpt_scratch (m, "ring_keys", 2 * rows, keys);
-    p->operand[RING_DKEYS] = gpt_gradient (m, "ring_keys", 3 * rows, keys);
+    p->operand[RING_KEYS] = gpt_scratch (m, "ring_keys", nn_times (rows, 2), keys);
+    p->operand[RING_DKEYS] = gpt_gradient (m, "ring_keys", nn_times (rows, 3), keys);
     p->operand[RING_PART] = gpt_scratch (m, "ring_part", rows, heads * nn->head_dim_v);
     p->operand[RING_PART_LSE] = gpt_typed (m, "ring_lse", LAYER_FLOAT32, LIFE_SHARED,
-                                           m->shape->batch * heads, c->inner * m->shape->seq);
+                                           nn_times (rows, heads), 1);
     if (nn->dtype != MG_FLOAT32)
         p->operand[RING_SUM] = gpt_typed (m, "ring_sum", LAYER_FLOAT32, LIFE_SHARED, rows,
                                           heads * nn->head_dim_v);
@@ -105,9 +106,7 @@ static void add_ring (struct gpt_maker *m, struct phase *p)
 static void add_core (struct gpt_maker *m, const struct attention *a, int context, int dcontext)
 {
     const struct nn *nn = m->nn;
-    int64_t inner = m->exchange.inner;
-    int lse = gpt_statistics (m, "lse", m->shape->batch * (nn->local_heads / inner),
-                          inner * m->shape->seq);
+    int lse = gpt_statistics (m, "lse", nn_times (gpt_tokens (), nn->local_heads), 1);
     struct phase p = { .name = "core_attention", .op = &op_attention,
                        .operand = { [ATTENTION_QUERY] = a->query, [ATTENTION_KEY] = a->key,
                                     [ATTENTION_VALUE] = a->value, [ATTENTION_OUT] = context,
@@ -119,7 +118,7 @@ static void add_core (struct gpt_maker *m, const struct attention *a, int contex
 
     if (nn->config.reset_attention)
         p.operand[ATTENTION_STARTS] = gpt_input (m, "starts", LAYER_INT32,
-                                                 m->shape->whole_seq * m->shape->batch, false);
+                                                 nn_extent (NN_WHOLE_TOKENS, 1), false);
     gpt_made_by (m, context, RECOMPUTE_CORE_ATTN);
     gpt_made_by (m, lse, RECOMPUTE_CORE_ATTN);
     if (m->exchange.outer > 1 && !m->exchange.gather)
@@ -131,9 +130,10 @@ static void add_core (struct gpt_maker *m, const struct attention *a, int contex
 static void add_gathering (struct gpt_maker *m, struct attention *a)
 {
     const struct nn *nn = m->nn;
-    int64_t width = nn->local_groups * attention_width (nn, false), tokens = m->shape->tokens;
-    int all = gpt_tensor (m, "all_keys", LIFE_RECOMPUTED, nn->cp_size * tokens, width);
-    int dall = gpt_gradient (m, "all_keys", nn->cp_size * tokens, width);
+    struct nn_extent tokens = gpt_tokens (), every = nn_times (tokens, nn->cp_size);
+    int64_t width = nn->local_groups * attention_width (nn, false);
+    int all = gpt_tensor (m, "all_keys", LIFE_RECOMPUTED, every, width);
+    int dall = gpt_gradient (m, "all_keys", every, width);
 
     gpt_phase (m, &(struct phase){ .name = "gather_keys", .op = &op_gather_keys,
                                .operand = { [KEYS_KEY] = a->key, [KEYS_VALUE] = a->value,
@@ -151,7 +151,7 @@ static void add_gathering (struct gpt_maker *m, struct attention *a)
 static void add_dealing (struct gpt_maker *m, struct attention *a)
 {
     const struct nn *nn = m->nn;
-    int64_t rows = m->exchange.inner * m->shape->tokens;
+    struct nn_extent rows = nn_times (gpt_tokens (), m->exchange.inner);
     int64_t width = nn->local_groups / m->exchange.inner * attention_width (nn, true);
     int all = gpt_tensor (m, "dealt_heads", LIFE_SAVED, rows, width);
     int dall = gpt_gradient (m, "dealt_heads", rows, width);
@@ -174,7 +174,7 @@ static void add_dealing (struct gpt_maker *m, struct attention *a)
 static void add_dealt_core (struct gpt_maker *m, struct attention *a, int context, int dcontext)
 {
     const struct nn *nn = m->nn;
-    int64_t rows = m->exchange.inner * m->shape->tokens;
+    struct nn_extent rows = nn_times (gpt_tokens (), m->exchange.inner);
     int64_t width = nn->local_attention / m->exchange.inner;
     int part = gpt_tensor (m, "dealt_context", LIFE_SAVED, rows, width);
     int dpart = gpt_gradient (m, "dealt_context", rows, width);
@@ -194,12 +194,13 @@ static void add_dealt_core (struct gpt_maker *m, struct attention *a, int contex
 static void finish_attention (struct gpt_maker *m, struct attention *a, int proj, int proj_bias,
                               int in, int out)
 {
-    int64_t tokens = m->shape->tokens, local = m->nn->local_attention;
+    struct nn_extent tokens = gpt_tokens ();
+    int64_t local = m->nn->local_attention;
     bool dealt = m->exchange.inner > 1;
     int context = gpt_tensor (m, "context", dealt ? LIFE_RECOMPUTED : LIFE_SAVED, tokens, local);
     int dcontext = gpt_gradient (m, "context", tokens, local);
     struct gpt_sum sum = { gpt_branch (m),
-                           gpt_gradient (m, "branch", m->shape->rows, m->nn->hidden) };
+                           gpt_gradient (m, "branch", gpt_rows (), m->nn->hidden) };
 
     if (m->exchange.gather)
         add_gathering (m, a);
@@ -219,7 +220,7 @@ static void finish_attention (struct gpt_maker *m, struct attention *a, int proj
 static void add_qkv (struct gpt_maker *m, int x, int weight, int bias, int dx, struct attention *a)
 {
     const struct nn *nn = m->nn;
-    int64_t tokens = m->shape->tokens;
+    struct nn_extent tokens = gpt_tokens ();
     int64_t width = nn->local_attention + 2 * nn->local_groups * nn->head_dim;
     int64_t part = width; // of one rank, if several share a group
     int heads = gpt_tensor (m, "qkv", LIFE_SAVED, tokens, width);
@@ -240,7 +241,7 @@ static void add_qkv (struct gpt_maker *m, int x, int weight, int bias, int dx, s
             .operand = { [GROUPS_X] = y, [GROUPS_Y] = heads, [GROUPS_DY] = dheads,
                          [GROUPS_DX] = dy,
                          [GROUPS_ALL] = gpt_tensor (m, "qkv_parts", LIFE_SHARED,
-                                                nn->tp_size * tokens, part) } });
+                                                nn_times (tokens, nn->tp_size), part) } });
     a->query = a->key = a->value = heads;
     a->dquery = a->dkey = a->dvalue = dheads;
 }
@@ -250,7 +251,8 @@ static void add_plain_attention (struct gpt_maker *m, int in, int out)
 {
     const struct nn *nn = m->nn;
     const struct model_config *c = &nn->config;
-    int64_t h = nn->hidden, tokens = m->shape->tokens;
+    struct nn_extent tokens = gpt_tokens ();
+    int64_t h = nn->hidden;
     int64_t attention = (int64_t)c->num_heads * nn->head_dim;
     int64_t fused = attention + 2LL * model_groups (c) * nn->head_dim;
     bool bias = !c->no_linear_bias;
@@ -301,7 +303,8 @@ struct latent {
 /* x and dx: the normalised hidden state and its gradient, which is written or added to. */
 static void add_latent (struct gpt_maker *m, struct latent *l, bool adds, int x, int dx)
 {
-    int64_t tokens = m->shape->tokens, rows = m->shape->rows;
+    struct nn_extent tokens = gpt_tokens (), rows = gpt_rows ();
+    bool split = m->shape->rows < m->shape->tokens;
     int raw = gpt_tensor (m, l->raw_name, LIFE_SAVED, rows, l->width), y = raw;
 
     l->dall = gpt_gradient (m, l->raw_name, tokens, l->width);
@@ -319,7 +322,7 @@ static void add_latent (struct gpt_maker *m, struct latent *l, bool adds, int x,
                          [NORM_BIAS] = l->norm.bias, [NORM_DY] = l->dall,
                          [NORM_DX] = l->dall } });
     }
-    l->all = rows < tokens ? gpt_tensor (m, l->all_name, LIFE_SAVED, tokens, l->width) : y;
+    l->all = split ? gpt_tensor (m, l->all_name, LIFE_SAVED, tokens, l->width) : y;
     gpt_phase (m, &(struct phase){ .name = l->gather_name, .op = &op_gather,
                                .operand = { [GATHER_X] = y, [GATHER_Y] = l->all,
                                             [GATHER_DY] = l->dall } });
@@ -385,7 +388,8 @@ static void add_latent_heads (struct gpt_maker *m, struct latent_params *p, int 
 {
     const struct nn *nn = m->nn;
     const struct model_latent *l = &nn->config.latent;
-    int64_t tokens = m->shape->tokens, width = nn->local_heads * nn->head_dim;
+    struct nn_extent tokens = gpt_tokens ();
+    int64_t width = nn->local_heads * nn->head_dim;
     int64_t kv = nn->local_heads * (l->qk_dim + l->v_dim);
 
     add_latent (m, &p->kv, true, x, dx);
@@ -433,7 +437,7 @@ static void add_latent_attention (struct gpt_maker *m, int in, int out)
                                                     SPLIT_NONE,
                                                 h, INIT_ZERO, KIND_PROJ_BIAS);
     struct latent_params p = latent_params (m);
-    int dnorm = gpt_gradient (m, "norm", m->shape->tokens, h);
+    int dnorm = gpt_gradient (m, "norm", gpt_tokens (), h);
     int x = gpt_add_norm (m, "input_layernorm", "norm1", "stat1", true, in, norm, dnorm);
 
     add_latent_heads (m, &p, x, dnorm, &a);

@@ -12,24 +12,24 @@
 static void add_loss (struct gpt_maker *m, int logits, bool mtp)
 {
     const struct model_config *c = &m->nn->config;
-    int64_t tokens = m->shape->tokens;
+    struct nn_extent tokens = gpt_tokens (), one = gpt_fixed (1);
     const struct layer_tensor total = { .name = "loss", .type = LAYER_FLOAT64, .life = LIFE_LOSS,
                                         .ndims = 1, .shape = { 3 } };
     struct layer_tensor unused = total;
     struct phase p = {
         .name = "cross_entropy", .op = &op_cross_entropy,
         .operand = { [LOSS_LOGITS] = logits, [LOSS_TOTAL] = layer_add_tensor (m->spec, &total),
-                     [LOSS_MAX] = gpt_statistics (m, "softmax maxima", 1, tokens),
-                     [LOSS_SUMS] = gpt_statistics (m, "softmax sums", 2, tokens),
-                     [LOSS_SCALE] = gpt_statistics (m, "scale", 1, tokens),
+                     [LOSS_MAX] = gpt_statistics (m, "softmax maxima", tokens, 1),
+                     [LOSS_SUMS] = gpt_statistics (m, "softmax sums", nn_times (tokens, 2), 1),
+                     [LOSS_SCALE] = gpt_statistics (m, "scale", tokens, 1),
                      [LOSS_LABELS] = gpt_input (m, "labels", LAYER_INT32, tokens, mtp),
                      [LOSS_MASK] = gpt_input (m, "loss_mask", LAYER_FLOAT32, tokens, mtp) } };
 
     if (m->nn->cp_size > 1 || c->mtp_num_layers > 0)
-        p.operand[LOSS_COUNT] = gpt_input (m, "loss_count", LAYER_FLOAT64, 1, mtp);
+        p.operand[LOSS_COUNT] = gpt_input (m, "loss_count", LAYER_FLOAT64, one, mtp);
     m->spec->loss = (struct layer_loss){ "lm loss", 1 };
     if (mtp) {
-        p.operand[LOSS_MAIN_COUNT] = gpt_input (m, "loss_count", LAYER_FLOAT64, 1, false);
+        p.operand[LOSS_MAIN_COUNT] = gpt_input (m, "loss_count", LAYER_FLOAT64, one, false);
         unused.life = LIFE_SHARED;
         p.operand[LOSS_UNUSED] = layer_add_tensor (m->spec, &unused);
         m->spec->loss = (struct layer_loss){ "mtp_%d loss", c->mtp_scaling_factor
@@ -50,10 +50,11 @@ static void add_head (struct gpt_maker *m, const char *norm_weight, const char *
                       enum reader reader, bool mtp)
 {
     bool last = reader == NO_READER, detached = mtp && m->nn->config.mtp_detached;
-    int64_t h = m->nn->hidden, tokens = m->shape->tokens;
+    struct nn_extent tokens = gpt_tokens ();
+    int64_t h = m->nn->hidden;
     int in = gpt_hidden (m, "input", LIFE_INPUT);
     int out = gpt_hidden (m, last ? "norm" : "output", last ? LIFE_SAVED : LIFE_OUTPUT);
-    int stat = gpt_norm_statistics (m, "stat", m->shape->rows);
+    int stat = gpt_norm_statistics (m, "stat", gpt_rows ());
     struct gpt_norm norm = gpt_norm_params (m, norm_weight, norm_bias, h, KIND_FINAL_WEIGHT, false);
     int weight = gpt_head_weight (m), dnorm = gpt_gradient (m, "norm", tokens, h);
     int logits = gpt_statistics (m, "logits", tokens, m->nn->local_vocab);

@@ -13,9 +13,12 @@ const struct nn_inputs *model_reads (const struct model *m, int chunk)
     return &m->chunk[chunk].in;
 }
 
-struct nn_inputs model_inputs (const struct model *m, int chunk, int slot)
+struct nn_inputs model_inputs (const struct model *m, enum model_passes kind, int chunk, int slot)
 {
-    return nn_inputs_of (&slot_of (m, chunk, slot)->in, &m->chunk[chunk].in);
+    struct nn_inputs in = nn_inputs_of (&slot_of (m, chunk, slot)->in, &m->chunk[chunk].in);
+
+    nn_inputs_shape (&in, &m->shape[kind]);
+    return in;
 }
 
 void *model_input (const struct model *m, int chunk, int slot)
@@ -55,7 +58,7 @@ struct pass model_start (const struct model *m, const struct model_mode *mode)
 {
     return (struct pass){
         .nn = &m->nn,
-        .shape = &m->shape,
+        .shape = &m->shape[mode->kind],
         .training = mode->training,
         .check = mode->check,
         .loss_weight = tensor_at (&m->shared.values, 0),
@@ -64,6 +67,40 @@ struct pass model_start (const struct model *m, const struct model_mode *mode)
         .replay_arg = mode->replay_arg,
         .max_logit = m->shared.max_logit.data,
     };
+}
+
+/* Of each layer of a chunk. */
+static void shape_chunk (const struct nn_shape *shape, const struct chunk *c, struct slot *s)
+{
+    for (int l = 0; l < c->num_layers; l++) {
+        const struct layer *layer = &c->layer[l];
+        struct tensor *own = s->tensor + c->tensor[l];
+
+        for (int i = 1; i <= layer->spec->num_tensors; i++) {
+            const struct layer_tensor *row = &layer->spec->tensor[i];
+            const struct nn_input *in;
+
+            own[i].live = layer_live (row, shape);
+            if (row->life != LIFE_BATCH || row->parts == 0)
+                continue;
+            in = nn_inputs_find (&s->in, row->name);
+            if (in->tensor.data)
+                own[i].data = tensor_at (&in->tensor, layer->mtp * own[i].live);
+        }
+    }
+}
+
+void model_shape_slot (struct model *m, const struct nn_shape *shape, int chunk, int slot)
+{
+    struct slot *s = slot_of (m, chunk, slot);
+
+    if (nn_same_counts (&s->live, shape))
+        return;
+    for (int c = 0; c < m->num_chunks; c++) {
+        if (m->pool_of[c] == m->pool_of[chunk])
+            shape_chunk (shape, &m->chunk[c], s);
+    }
+    s->live = *shape;
 }
 
 void model_point (const struct model *m, struct pass *pass, int chunk, int slot, int l)
@@ -90,6 +127,7 @@ struct way {
 
 static struct way way_of (struct model *m, const struct model_mode *mode, int chunk, int slot)
 {
+    model_shape_slot (m, &m->shape[mode->kind], chunk, slot);
     return (struct way){
         .m = m, .mode = mode, .chunk = chunk, .slot = slot,
         .c = &m->chunk[chunk],
@@ -101,7 +139,8 @@ static struct way way_of (struct model *m, const struct model_mode *mode, int ch
 /* Point a pass at layer 'l', whose parameters are about to be read. */
 static int enter (struct way *w, int l, bool backward, struct mg_error *err)
 {
-    bool graphs = w->mode->graphs && !w->mode->check && !w->pass.again;
+    bool graphs = w->mode->graphs && !w->mode->check && !w->pass.again
+                  && nn_same_counts (w->pass.shape, &w->m->shape[MODEL_TRAINING]);
 
     model_point (w->m, &w->pass, w->chunk, w->slot, l);
     w->pass.graph = graphs ? model_graph (w->m, w->chunk, w->slot, l, backward) : NULL;
@@ -115,9 +154,9 @@ static int split_output (const struct model *m, const struct pass *pass, struct 
 {
     const struct tensor *whole = &m->shared.whole[pass->layer->unit.split - 1];
     const struct kern_cast cast = {
-        .n = model_split_count (m),
+        .n = model_split_count (m, pass->shape),
         .scale = 1,
-        .x = tensor_at (whole, m->nn.tp_rank * model_split_count (m)),
+        .x = tensor_at (whole, m->nn.tp_rank * model_split_count (m, pass->shape)),
         .from = m->nn.dtype,
         .y = tensor_at (&pass->tensor[LAYER_NONE], 0),
         .to = m->nn.dtype,
@@ -127,16 +166,17 @@ static int split_output (const struct model *m, const struct pass *pass, struct 
 }
 
 /* Bring the parts of layer 'l' of a chunk together. */
-static int gather_output (const struct model *m, const struct chunk *c, const struct slot *s,
-                          int l, struct mg_error *err)
+static int gather_output (const struct way *w, int l, struct mg_error *err)
 {
-    const struct layer_unit *unit = &c->layer[l].unit;
+    const struct layer_unit *unit = &w->c->layer[l].unit;
+    const struct model *m = w->m;
+    int64_t n = model_split_count (m, w->pass.shape);
 
     if (unit->split == 0)
         return 0;
-    return mg_comm_all_gather (m->nn.tp, s->tensor[c->tensor[l]].data,
-                               m->shared.whole[unit->split - 1].data,
-                               (size_t)model_split_count (m), m->nn.dtype, m->nn.compute, err);
+    return mg_comm_all_gather (m->nn.tp, w->s->tensor[w->c->tensor[l]].data,
+                               m->shared.whole[unit->split - 1].data, (size_t)n, m->nn.dtype,
+                               m->nn.compute, err);
 }
 
 /* --- passes --- */
@@ -193,7 +233,7 @@ static int unit_again (struct way *w, int l, struct mg_error *err)
 {
     int first = l + 1 - w->c->layer[l].unit.size;
 
-    if (first > 0 && gather_output (w->m, w->c, w->s, first - 1, err) < 0)
+    if (first > 0 && gather_output (w, first - 1, err) < 0)
         return -1;
     w->pass.check = NULL; // the same was looked at before
     w->pass.again = true;

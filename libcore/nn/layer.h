@@ -90,7 +90,8 @@ struct layer_tensor {
     unsigned modules; /* RECOMPUTE_BIT() of those that make it */
     bool keep;      /* is never computed again: the forward pass changes what it is made of */
     int ndims;
-    int64_t shape[TENSOR_MAX_DIMS];
+    int64_t shape[TENSOR_MAX_DIMS]; /* capacity: shape[0] is 'rows' in the planned shape */
+    struct nn_extent rows; /* live in a pass; times 0: shape[0] in every pass */
     int parts;      /* of an input: that many parts of this shape, of which the layer reads number
                        layer->mtp; 0: there is one, or the layer reads part 0 */
 };
@@ -355,7 +356,10 @@ unsigned layer_tensor_passes (const struct layer *layer, int i);
  */
 uint64_t layer_again (const struct layer *layer);
 
-/* Returns a description of tensor 'i' of a layer, which has no memory yet. */
+/* Returns the live rows of a tensor, of one part of an input, in passes of a shape. */
+int64_t layer_live (const struct layer_tensor *row, const struct nn_shape *shape);
+
+/* Returns a description of tensor 'i' of a layer, which has no memory yet.  All rows are live. */
 struct tensor layer_tensor_of (const struct nn *nn, const struct layer_spec *spec, int i);
 
 #endif /* LIBCORE_NN_LAYER_H */

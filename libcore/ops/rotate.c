@@ -23,7 +23,7 @@ static int rotate (const struct pass *pass, const struct phase *phase, int opera
         .x = tensor_at (pass_tensor (pass, phase, operand), h.first),
         .stride_g = h.stride_g,
         .stride_h = h.stride_h,
-        .table = tensor_address ((void *)nn->rope),
+        .table = tensor_at (&pass->shape->angles, 0),
         .count = pass->shape->seq,
         .dtype = nn->dtype,
     };

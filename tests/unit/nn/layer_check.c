@@ -10,7 +10,7 @@
 #include "libcore/ops/ops.h"
 #include "tests/tap/tap.h"
 
-static const struct nn_shape shape = { .batch = 2, .seq = 6, .tokens = 12, .whole_seq = 6,
+static struct nn_shape shape = { .batch = 2, .seq = 6, .tokens = 12, .whole_seq = 6,
                                        .rows = 6 };
 
 /* Rank 1 of 2: of dense layers, or of layers with experts and shared experts that run while tokens
