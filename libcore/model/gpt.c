@@ -108,8 +108,10 @@ static void make_embedding (struct gpt_maker *m)
     const struct model_config *c = &m->nn->config;
     int out = gpt_hidden (m, "output", LIFE_OUTPUT), sum = gpt_branch (m);
     int word = gpt_vocabulary (m, "word_embeddings.weight", KIND_WORD, false), position;
-    int at = c->reset_positions ? gpt_input (m, "positions", LAYER_INT32, gpt_tokens (), false)
-                                : LAYER_NONE;
+    int at = gpt_positions (m);
+
+    if (at == LAYER_NONE && c->reset_positions)
+        at = gpt_input (m, "positions", LAYER_INT32, gpt_tokens (), false);
 
     m->spec->name = "embedding";
     m->spec->prefix = "embedding.";
@@ -184,5 +186,5 @@ int gpt_spec (int which, const struct nn *nn, const struct nn_shape *shape,
                                                                              : GPT_LAYER)));
         make_layer (&m);
     }
-    return layer_spec_trim (spec, err);
+    return nn->cache.length > 0 ? layer_spec_forward_only (spec, err) : layer_spec_trim (spec, err);
 }

@@ -55,7 +55,8 @@ static void add_head_norm (struct gpt_maker *m, const char *name, const char *st
 static void add_rotation (struct gpt_maker *m, enum heads which, int x, int dx)
 {
     gpt_phase (m, &(struct phase){ .name = "rotary_pos_emb", .op = &op_rotate, .which = (int)which,
-                               .operand = { [ROTATE_X] = x, [ROTATE_DX] = dx } });
+                               .operand = { [ROTATE_X] = x, [ROTATE_DX] = dx,
+                                            [ROTATE_AT] = gpt_positions (m) } });
 }
 
 /* Between the fused product and the attention. */
@@ -81,6 +82,24 @@ static void add_heads (struct gpt_maker *m, struct gpt_norm q_norm, struct gpt_n
 }
 
 /* --- its core, with context parallelism or without --- */
+
+/* The keys and values of a pass go into the layer's cache, and the attention is to those that are
+ * there.
+ */
+static void add_cache (struct gpt_maker *m, struct phase *p)
+{
+    const struct nn_cache *c = &m->nn->cache;
+    int cache = gpt_tensor (m, "cached_keys", LIFE_CACHE, gpt_fixed (c->sequences * c->length),
+                            m->nn->local_groups * attention_width (m->nn, false));
+
+    gpt_phase (m, &(struct phase){ .name = "cache_keys", .op = &op_cache_keys,
+                               .operand = { [CACHE_KEY] = p->operand[ATTENTION_KEY],
+                                            [CACHE_VALUE] = p->operand[ATTENTION_VALUE],
+                                            [CACHE_CACHE] = cache } });
+    p->op = &op_attention_cached;
+    p->operand[ATTENTION_KEY] = p->operand[ATTENTION_VALUE] = cache;
+    p->operand[CACHED_AT] = gpt_positions (m);
+}
 
 /* The scratch of a ring. */
 static void add_ring (struct gpt_maker *m, struct phase *p)
@@ -116,12 +135,14 @@ static void add_core (struct gpt_maker *m, const struct attention *a, int contex
                                     [ATTENTION_SAMPLES] = gpt_samples (m),
                                     [ATTENTION_SINK] = a->sink } };
 
-    if (nn->config.reset_attention)
+    if (nn->config.reset_attention && nn->cache.length == 0)
         p.operand[ATTENTION_STARTS] = gpt_input (m, "starts", LAYER_INT32,
                                                  nn_extent (NN_WHOLE_TOKENS, 1), false);
     gpt_made_by (m, context, RECOMPUTE_CORE_ATTN);
     gpt_made_by (m, lse, RECOMPUTE_CORE_ATTN);
-    if (m->exchange.outer > 1 && !m->exchange.gather)
+    if (nn->cache.length > 0)
+        add_cache (m, &p);
+    else if (m->exchange.outer > 1 && !m->exchange.gather)
         add_ring (m, &p);
     gpt_phase (m, &p);
 }

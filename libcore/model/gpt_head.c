@@ -4,6 +4,8 @@
  * layer, which the next layer for multi-token prediction reads.  So backward passes add the
  * gradient that comes from there to that of the product, and one logits tensor after the other is
  * replaced by its gradient.
+ *
+ * The head of a model with caches makes the logits of the rows that are wanted, and has no loss.
  */
 
 #include "libcore/model/gpt_private.h"
@@ -43,6 +45,19 @@ static void add_loss (struct gpt_maker *m, int logits, bool mtp)
  */
 enum reader { NO_READER, READER, DETACHED_READER };
 
+/* The rows of 'x' that the head takes. */
+static int add_wanted (struct gpt_maker *m, int x)
+{
+    struct nn_extent wanted = nn_extent (NN_WANTED, 1);
+    int y = gpt_scratch (m, "wanted_rows", wanted, m->nn->hidden);
+
+    gpt_phase (m, &(struct phase){ .name = "wanted_rows", .op = &op_take_rows,
+                                   .operand = { [TAKE_X] = x, [TAKE_Y] = y,
+                                                [TAKE_ROWS] = gpt_input (m, "wanted", LAYER_INT32,
+                                                                         wanted, false) } });
+    return y;
+}
+
 /* 'mtp': of a layer for multi-token prediction, whose loss may not train the weight of the output
  * layer.
  */
@@ -52,15 +67,17 @@ static void add_head (struct gpt_maker *m, const char *norm_weight, const char *
     bool last = reader == NO_READER, detached = mtp && m->nn->config.mtp_detached;
     struct nn_extent tokens = gpt_tokens ();
     int64_t h = m->nn->hidden;
-    int in = gpt_hidden (m, "input", LIFE_INPUT);
-    int out = gpt_hidden (m, last ? "norm" : "output", last ? LIFE_SAVED : LIFE_OUTPUT);
-    int stat = gpt_norm_statistics (m, "stat", gpt_rows ());
+    bool some = m->nn->cache.length > 0;
+    struct nn_extent rows = some ? nn_extent (NN_WANTED, 1) : gpt_rows ();
+    int in = gpt_hidden (m, "input", LIFE_INPUT), x = some ? add_wanted (m, in) : in;
+    int out = gpt_tensor (m, last ? "norm" : "output", last ? LIFE_SAVED : LIFE_OUTPUT, rows, h);
+    int stat = gpt_norm_statistics (m, "stat", rows);
     struct gpt_norm norm = gpt_norm_params (m, norm_weight, norm_bias, h, KIND_FINAL_WEIGHT, false);
     int weight = gpt_head_weight (m), dnorm = gpt_gradient (m, "norm", tokens, h);
-    int logits = gpt_statistics (m, "logits", tokens, m->nn->local_vocab);
+    int logits = gpt_statistics (m, "logits", some ? rows : tokens, m->nn->local_vocab);
 
     gpt_phase (m, &(struct phase){ .name = "final_layernorm", .op = &op_norm,
-                                   .operand = { [NORM_X] = in, [NORM_Y] = out,
+                                   .operand = { [NORM_X] = x, [NORM_Y] = out,
                                                 [NORM_STAT] = stat, [NORM_WEIGHT] = norm.weight,
                                                 [NORM_BIAS] = norm.bias, [NORM_DY] = dnorm,
                                                 [NORM_DX] = m->gradient } });
@@ -73,7 +90,8 @@ static void add_head (struct gpt_maker *m, const char *norm_weight, const char *
                                    .operand = { [COLUMN_X] = out, [COLUMN_Y] = logits,
                                                 [COLUMN_WEIGHT] = weight, [COLUMN_DY] = logits,
                                                 [COLUMN_DX] = dnorm } });
-    add_loss (m, logits, mtp);
+    if (!some)
+        add_loss (m, logits, mtp);
 }
 
 void gpt_make_head (struct gpt_maker *m)

@@ -83,6 +83,13 @@ int gpt_samples (struct gpt_maker *m)
     return m->samples;
 }
 
+int gpt_positions (struct gpt_maker *m)
+{
+    if (m->positions == LAYER_NONE && m->nn->cache.length > 0)
+        m->positions = gpt_input (m, "positions", LAYER_INT32, gpt_tokens (), false);
+    return m->positions;
+}
+
 /* Scratch of the layer; the largest that is asked for. */
 static int scratch_once (struct gpt_maker *m, int *t, const char *name, struct nn_extent rows,
                          int64_t cols)

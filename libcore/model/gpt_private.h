@@ -35,6 +35,7 @@ struct gpt_maker {
     bool experts;                /* of a transformer layer: it has some */
     int gradient; /* of the hidden state */
     int samples;  /* of gpt_samples(); LAYER_NONE: not yet */
+    int positions; /* of gpt_positions() */
     int all_rows, converted; /* scratch of gpt_phase(); LAYER_NONE: not yet */
     unsigned scopes; /* of the phases that are added next: GRAPH_BIT() */
     bool fixed;      /* the phases that are added next have known counts */
@@ -108,6 +109,9 @@ int gpt_branch (struct gpt_maker *m);
 int gpt_input (struct gpt_maker *m, const char *name, enum layer_type type, struct nn_extent n,
                bool mtp);
 int gpt_samples (struct gpt_maker *m);
+
+/* The input of the positions of all tokens, of a model with caches; LAYER_NONE without caches. */
+int gpt_positions (struct gpt_maker *m);
 
 /* Add a phase.  OPS_ALL_ROWS and OPS_CONVERTED are added to its operands. */
 void gpt_phase (struct gpt_maker *m, const struct phase *p);

@@ -100,6 +100,7 @@ static void setup_sizes (struct model *m, const struct job *job)
     nn->cp_outer = job_comm_context (job, false);
     nn->context = m->spec.context;
     nn->sequence_parallel = m->spec.sequence_parallel;
+    nn->cache = (struct nn_cache){ m->spec.cache.sequences, m->spec.cache.length };
     setup_experts (nn, job);
     nn_set_sizes (nn);
 }
@@ -107,8 +108,14 @@ static void setup_sizes (struct model *m, const struct job *job)
 static void setup_shape (struct model *m, enum model_passes kind, int batch, int seq)
 {
     struct nn_shape *s = &m->shape[kind];
+    const struct nn_sequence rows = { .rows = m->spec.cache.rows };
 
-    nn_shape_init (s, &m->nn, batch, seq);
+    if (m->nn.cache.length > 0)
+        nn_shape_continue (s, &m->nn, &rows, 1, m->spec.cache.wanted);
+    else
+        nn_shape_init (s, &m->nn, batch, seq);
+    s->sequence = NULL;
+    s->num_sequences = 0;
     nn_plan_shape (&m->planned, s);
     if (s->rows == s->tokens && m->nn.cp_size == 1)
         return;
@@ -397,6 +404,33 @@ static int check_passes (const struct model_spec *spec, const struct model_layou
     return 0;
 }
 
+/* What a model with caches can have. */
+static int check_cache (const struct model_spec *spec, const struct model_layout *layout,
+                        struct mg_error *err)
+{
+    const struct model_config *c = &spec->config;
+
+    if (spec->cache.length == 0 && spec->cache.sequences == 0)
+        return 0;
+    if (spec->cache.length < 1 || spec->cache.sequences < 1 || spec->cache.rows < 1
+        || spec->cache.wanted < 1 || spec->cache.wanted > spec->cache.rows)
+        return mg_error_set (err, EINVAL, "model: caches of %d sequences, %d positions, passes of "
+                             "%d rows, %d of them wanted: want 1 or more of each, and no more "
+                             "wanted than rows", spec->cache.sequences, spec->cache.length,
+                             spec->cache.rows, spec->cache.wanted);
+    if (c->positions == MODEL_LEARNED && spec->cache.length > c->max_positions)
+        return mg_error_set (err, EINVAL, "model: caches of %d positions, the model has %d",
+                             spec->cache.length, c->max_positions);
+    if (layout->cp > 1 || c->latent.on || c->mtp_num_layers > 0)
+        return mg_error_set (err, ENOTSUP, "model: caches exclude %s in this version",
+                             layout->cp > 1 ? "context parallelism"
+                             : c->latent.on ? "multi-latent attention"
+                                            : "multi-token prediction");
+    if (spec->recompute.granularity != RECOMPUTE_NOTHING || spec->graphs.impl != GRAPHS_NONE)
+        return mg_error_set (err, EINVAL, "model: caches exclude recomputation and graphs");
+    return 0;
+}
+
 struct model *model_create (const struct model_spec *spec, const struct job *job,
                             struct mg_error *err)
 {
@@ -413,7 +447,7 @@ struct model *model_create (const struct model_spec *spec, const struct job *job
 
     if (check_passes (spec, &layout, spec->micro_batch_size, spec->config.seq_length, "", err) < 0
         || check_passes (spec, &layout, eval_batch (spec), eval_seq (spec), "eval-", err) < 0
-        || check_levels (spec, job, layout.cp, err) < 0)
+        || check_cache (spec, &layout, err) < 0 || check_levels (spec, job, layout.cp, err) < 0)
         return NULL;
     if (check_experts (&spec->config, &layout, err) < 0)
         return NULL;
@@ -454,6 +488,7 @@ void model_destroy (struct model *m)
     for (int p = 0; p < m->num_pools; p++)
         model_clear_slots (&m->pool[p]);
     free (m->shared.set);
+    free (m->cache);
     model_list_clear (&m->list);
     free (m->again_spec);
     free (m->loss_row);
@@ -528,9 +563,9 @@ struct model_cost model_cost (const struct model *m)
     return cost;
 }
 
-size_t model_boundary_count (const struct model *m, enum model_passes kind)
+size_t model_boundary_count (const struct model *m, const struct nn_shape *shape)
 {
-    return (size_t)m->shape[kind].rows * (size_t)m->nn.hidden;
+    return (size_t)(shape ? shape : &m->shape[MODEL_TRAINING])->rows * (size_t)m->nn.hidden;
 }
 
 enum mg_dtype model_dtype (const struct model *m)
@@ -643,6 +678,14 @@ struct mg_stream *model_stream (struct model *m)
 const struct nn *model_nn (const struct model *m)
 {
     return &m->nn;
+}
+
+int model_continue (const struct model *m, const struct nn_sequence *sequence, int n,
+                    int64_t wanted, struct nn_shape *shape, struct mg_error *err)
+{
+    nn_shape_continue (shape, &m->nn, sequence, n, wanted);
+    shape->angles = m->shape[MODEL_EVALUATION].angles;
+    return nn_fits (&m->planned, shape, err) < 0 ? -1 : nn_check_sequences (&m->nn, shape, err);
 }
 
 const struct nn_shape *model_shape (const struct model *m, enum model_passes kind)

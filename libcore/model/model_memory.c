@@ -67,6 +67,16 @@ int64_t model_split_count (const struct model *m, const struct nn_shape *shape)
     return (shape->rows * m->nn.hidden + m->nn.tp_size - 1) / m->nn.tp_size;
 }
 
+/* Place of a layer's tensor 'i', which is kept from pass to pass, among those of the model. */
+static size_t cache_at (const struct layer *layer, int i)
+{
+    size_t at = layer->cache;
+
+    for (int k = 1; k < i; k++)
+        at += layer->spec->tensor[k].life == LIFE_CACHE;
+    return at;
+}
+
 /* Memory of a layer's output that is kept from one microbatch's pass to the next. */
 static void carve_output (const struct model *m, const struct layer *layer, struct tensor *t,
                           const struct slot *s, struct tensor *part, struct arena *a)
@@ -109,6 +119,9 @@ static struct tensor carve_tensor (const struct model *m, const struct layer *la
         in = nn_inputs_find (&s->in, row->name);
         if (in && in->tensor.data)
             t.data = tensor_at (&in->tensor, row->parts > 0 ? layer->mtp * row->shape[0] : 0);
+        break;
+    case LIFE_CACHE:
+        t.data = m->cache[cache_at (layer, i)].data;
         break;
     case LIFE_LOSS:
         if (m->shared.loss.data)
@@ -155,7 +168,7 @@ static void carve_slot (const struct model *m, int pool, struct slot *s, struct 
     for (int i = 0; i < s->in.n; i++)
         tensor_take (&s->in.input[i].tensor, a);
     s->input = take (a, dtype, shape->rows, m->nn.hidden);
-    s->gradient = take (a, dtype, shape->rows, m->nn.hidden);
+    s->gradient = take (a, dtype, m->num_caches > 0 ? 0 : shape->rows, m->nn.hidden);
     start = *a;
     most = a->used;
     for (int c = 0; c < m->num_chunks; c++) {
@@ -176,14 +189,15 @@ static bool is_stored (const struct param *p)
     return p->storage != p->dtype;
 }
 
-/* The weights of losses, and two scales in the room of each further number. */
+/* The weights of losses, and two scales in the room of each further number; at least one number. */
 static int64_t num_values (const struct model *m)
 {
-    int64_t scales = 0;
+    int64_t scales = 0, n;
 
     for (size_t i = 0; i < m->num_params; i++)
         scales += is_stored (&m->param[i]);
-    return m->list.num_losses + (scales + 1) / 2;
+    n = m->list.num_losses + (scales + 1) / 2;
+    return n > 0 ? n : 1;
 }
 
 /* Shared tensors of layers that certain passes use; a plan leaves those that are bound alone. */
@@ -246,6 +260,7 @@ static void carve_tables (const struct model *m, struct shared *s, struct arena 
 {
     for (int k = 0; k < MODEL_NUM_PASSES; k++) {
         const struct nn_shape *shape = m->nn.cp_size == 1 ? &m->planned : &m->shape[k];
+        int64_t seq = shape->seq > m->nn.cache.length ? shape->seq : m->nn.cache.length;
 
         s->angles[k] = s->positions[k] = (struct tensor){ .data = NULL };
         if ((int)model_tables (m, (enum model_passes)k) != k)
@@ -253,7 +268,7 @@ static void carve_tables (const struct model *m, struct shared *s, struct arena 
         if (m->shape[k].position.at)
             s->positions[k] = take (a, MG_INT32, shape->whole_seq, 1);
         if (model_rotates (&m->nn.config))
-            s->angles[k] = take (a, MG_FLOAT32, shape->seq, 2 * model_rope_pairs (&m->nn.config));
+            s->angles[k] = take (a, MG_FLOAT32, seq, 2 * model_rope_pairs (&m->nn.config));
     }
 }
 
@@ -261,6 +276,11 @@ static void carve_shared (const struct model *m, struct shared *s, bool plan, st
 {
     carve_all_sets (s, plan, a);
     carve_routers (m, s, plan, a);
+    for (size_t i = 0; i < m->num_caches; i++) {
+        struct tensor unbound = m->cache[i];
+
+        tensor_take (plan ? &unbound : &m->cache[i], a);
+    }
     for (int i = 0; i < 2 && s->split; i++)
         s->whole[i] = take (a, m->nn.dtype, m->nn.tp_size, model_split_count (m, &m->planned));
     s->values = take (a, MG_FLOAT64, num_values (m), 1);
@@ -325,6 +345,23 @@ static int add_input (const struct model *m, struct chunk *chunk, const struct l
     return row->life == LIFE_BATCH ? nn_inputs_add (&chunk->in, &in, err) : 0;
 }
 
+/* Add the tensors of a layer that are kept from pass to pass to those of the model. */
+static int add_caches (struct model *m, struct layer *layer, struct mg_error *err)
+{
+    layer->cache = m->num_caches;
+    for (int i = 1; i <= layer->spec->num_tensors; i++) {
+        struct tensor *more;
+
+        if (layer->spec->tensor[i].life != LIFE_CACHE)
+            continue;
+        if (!(more = realloc (m->cache, (m->num_caches + 1) * sizeof (*more))))
+            return mg_error_set (err, ENOMEM, "model: out of memory");
+        m->cache = more;
+        m->cache[m->num_caches++] = layer_tensor_of (&m->nn, layer->spec, i);
+    }
+    return 0;
+}
+
 /* Number the tensors of a chunk's layers, and collect inputs and those that are shared. */
 static int list_tensors (struct model *m, struct chunk *chunk, size_t *n, struct mg_error *err)
 {
@@ -332,6 +369,8 @@ static int list_tensors (struct model *m, struct chunk *chunk, size_t *n, struct
     for (int l = 0; l < chunk->num_layers; l++) {
         const struct layer_spec *spec = chunk->layer[l].spec;
 
+        if (add_caches (m, &chunk->layer[l], err) < 0)
+            return -1;
         chunk->tensor[l] = *n;
         *n += (size_t)spec->num_tensors + 1;
         for (int i = 1; i <= spec->num_tensors; i++) {
@@ -503,12 +542,36 @@ static size_t most_layers (const struct model *m)
 
 /* --- scratch of kernels --- */
 
+/* The largest pass that continues sequences: one of them has as many rows and keys as there may be,
+ * and rows behind it are of none.
+ */
+static int continue_once (struct model *m, struct mg_error *err)
+{
+    const struct nn_cache *c = &m->nn.cache;
+    int64_t rows = c->length < m->planned.tokens ? c->length : m->planned.tokens;
+    const struct nn_sequence sequence = { .first = c->length - rows, .rows = rows };
+    struct nn_shape shape = m->shape[MODEL_EVALUATION];
+    const struct model_mode mode = { .shape = &shape };
+
+    shape.sequence = &sequence;
+    shape.num_sequences = 1;
+    for (int i = 0; i < m->num_chunks; i++) {
+        if (model_forward (m, &mode, i, 0, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 /* One pass of each kind through every chunk: products overwrite gradients, and add to them. */
 static int pass_once (struct model *m, struct mg_error *err)
 {
-    const struct model_mode mode = { .training = true }, other = { .kind = MODEL_EVALUATION };
+    const struct model_mode mode = { .training = true }, other = {
+        .shape = &m->shape[MODEL_EVALUATION],
+    };
     bool further = !nn_same_counts (&m->shape[MODEL_TRAINING], &m->shape[MODEL_EVALUATION]);
 
+    if (m->nn.cache.length > 0)
+        return continue_once (m, err);
     for (size_t i = 0; i < m->num_params; i++)
         m->param[i].fresh = m->param[i].product;
     for (int c = 0; c < m->num_chunks; c++) {

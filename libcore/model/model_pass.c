@@ -1,5 +1,7 @@
 /* model_pass.c - a microbatch's way through a chunk, forward and backward */
 
+#include <errno.h>
+
 #include "libcore/device/graph.h"
 #include "libcore/model/model_private.h"
 
@@ -13,11 +15,18 @@ const struct nn_inputs *model_reads (const struct model *m, int chunk)
     return &m->chunk[chunk].in;
 }
 
-struct nn_inputs model_inputs (const struct model *m, enum model_passes kind, int chunk, int slot)
+/* The shape of a pass. */
+static const struct nn_shape *shape_of (const struct model *m, const struct nn_shape *shape)
+{
+    return shape ? shape : &m->shape[MODEL_TRAINING];
+}
+
+struct nn_inputs model_inputs (const struct model *m, const struct nn_shape *shape, int chunk,
+                               int slot)
 {
     struct nn_inputs in = nn_inputs_of (&slot_of (m, chunk, slot)->in, &m->chunk[chunk].in);
 
-    nn_inputs_shape (&in, &m->shape[kind]);
+    nn_inputs_shape (&in, shape_of (m, shape));
     return in;
 }
 
@@ -58,7 +67,7 @@ struct pass model_start (const struct model *m, const struct model_mode *mode)
 {
     return (struct pass){
         .nn = &m->nn,
-        .shape = &m->shape[mode->kind],
+        .shape = shape_of (m, mode->shape),
         .training = mode->training,
         .check = mode->check,
         .loss_weight = tensor_at (&m->shared.values, 0),
@@ -127,7 +136,7 @@ struct way {
 
 static struct way way_of (struct model *m, const struct model_mode *mode, int chunk, int slot)
 {
-    model_shape_slot (m, &m->shape[mode->kind], chunk, slot);
+    model_shape_slot (m, shape_of (m, mode->shape), chunk, slot);
     return (struct way){
         .m = m, .mode = mode, .chunk = chunk, .slot = slot,
         .c = &m->chunk[chunk],
@@ -210,11 +219,18 @@ static void count_routed (const struct chunk *c)
     }
 }
 
+static int check_shape (const struct model *m, const struct nn_shape *shape, struct mg_error *err)
+{
+    return nn_fits (&m->planned, shape, err) < 0 ? -1 : nn_check_sequences (&m->nn, shape, err);
+}
+
 int model_forward (struct model *m, const struct model_mode *mode, int chunk, int slot,
                    struct mg_error *err)
 {
     struct way w = way_of (m, mode, chunk, slot);
 
+    if (check_shape (m, w.pass.shape, err) < 0)
+        return -1;
     for (int l = 0; l < w.c->num_layers; l++) {
         if (enter (&w, l, false, err) < 0 || layer_fwd (&w.pass, err) < 0)
             return -1;
@@ -249,6 +265,8 @@ int model_backward (struct model *m, const struct model_mode *mode, int chunk, i
 {
     struct way w = way_of (m, mode, chunk, slot);
 
+    if (m->nn.cache.length > 0)
+        return mg_error_set (err, EPERM, "a model with caches has no backward passes");
     w.pass.training = true;
     for (int l = w.c->num_layers; l-- > 0;) {
         const struct layer_unit *unit = &w.c->layer[l].unit;

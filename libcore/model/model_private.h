@@ -84,6 +84,8 @@ struct model {
     int num_chunks, num_pools;
     struct chunk *chunk;
     struct slot_pool *pool;  /* [num_pools] */
+    struct tensor *cache;    /* [num_caches] tensors of life LIFE_CACHE, layer after layer */
+    size_t num_caches;
     int *pool_of;       /* [num_chunks] */
     struct param *param;
     size_t num_params;

@@ -15,7 +15,10 @@
  *               parallelism or multi-token prediction
  *   starts      [whole_seq * batch] int32: position at which the document of a token begins, of the
  *               rows of all context-parallel ranks, rank after rank; only if attention is reset
- *   positions   [tokens] int32: position in the document; only if positions are reset
+ *   positions   [tokens] int32: position in the document; only if positions are reset, or with
+ *               caches (struct nn_sequence)
+ *   wanted      [wanted] int32: rows, among those of all tokens, of which there are logits; only
+ *               with caches, which need no labels, loss_mask and loss_count
  *
  * With multi-token prediction, tokens, labels, loss_mask and loss_count have several parts, one
  * behind the other, without a gap between their live elements.  Part d has at every position what

@@ -214,6 +214,21 @@ int layer_spec_recompute (struct layer_spec *spec, unsigned modules, struct mg_e
     return layer_spec_check (spec, err);
 }
 
+int layer_spec_forward_only (struct layer_spec *spec, struct mg_error *err)
+{
+    spec->forward_only = true;
+    for (int t = 1; t <= spec->num_tensors; t++) {
+        struct layer_tensor *tensor = &spec->tensor[t];
+
+        if (tensor->gradient || tensor->life == LIFE_GRADIENT) {
+            tensor->shape[0] = 0;
+            tensor->rows = (struct nn_extent){ .times = 0 };
+        } else if (tensor->life == LIFE_SAVED)
+            tensor->life = LIFE_RECOMPUTED;
+    }
+    return layer_spec_check (spec, err);
+}
+
 /* --- what phases cost --- */
 
 /* Norms, activations and dropout take about so many for an element that they write. */

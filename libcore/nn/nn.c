@@ -260,6 +260,8 @@ int64_t nn_count (const struct nn_shape *shape, struct nn_extent extent)
         return extent.times * shape->tokens;
     case NN_WHOLE_TOKENS: // as many ranks have a sequence in a planned shape
         return extent.times * shape->tokens * (shape->whole_seq / shape->seq);
+    case NN_WANTED:
+        return extent.times * shape->wanted;
     case NN_CHOICES:
         return extent.times * shape->experts.choices;
     case NN_RECEIVED:
@@ -285,6 +287,51 @@ void nn_shape_init (struct nn_shape *shape, const struct nn *nn, int64_t batch, 
     nn_set_rows (nn, shape);
 }
 
+void nn_shape_continue (struct nn_shape *shape, const struct nn *nn,
+                        const struct nn_sequence *sequence, int n, int64_t wanted)
+{
+    int64_t of = nn->sequence_parallel ? nn->tp_size : 1, rows = 0;
+
+    for (int i = 0; i < n; i++)
+        rows += sequence[i].rows;
+    nn_shape_init (shape, nn, 1, (rows + of - 1) / of * of);
+    shape->wanted = wanted;
+    shape->sequence = sequence;
+    shape->num_sequences = n;
+}
+
+static int check_sequence (const struct nn_cache *c, const struct nn_sequence *all, int i,
+                           struct mg_error *err)
+{
+    const struct nn_sequence *s = &all[i];
+
+    if (s->place < 0 || s->place >= c->sequences)
+        return mg_error_set (err, EINVAL, "place %lld of the caches: there are %lld",
+                             (long long)s->place, (long long)c->sequences);
+    if (s->rows < 1 || s->first < 0 || s->first > c->length - s->rows)
+        return mg_error_set (err, EINVAL, "%lld rows from position %lld on: the caches have room "
+                             "for %lld positions", (long long)s->rows, (long long)s->first,
+                             (long long)c->length);
+    for (int k = 0; k < i; k++) {
+        if (all[k].place == s->place)
+            return mg_error_set (err, EINVAL, "place %lld of the caches: two sequences of a pass "
+                                 "are there", (long long)s->place);
+    }
+    return 0;
+}
+
+int nn_check_sequences (const struct nn *nn, const struct nn_shape *shape, struct mg_error *err)
+{
+    if ((nn->cache.length > 0) != (shape->num_sequences > 0))
+        return mg_error_set (err, EINVAL, "a pass with %d sequences: the model has %s",
+                             shape->num_sequences, nn->cache.length > 0 ? "caches" : "no caches");
+    for (int i = 0; i < shape->num_sequences; i++) {
+        if (check_sequence (&nn->cache, shape->sequence, i, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 /* The counts of a shape, by name. */
 static const struct {
     const char *name;
@@ -295,6 +342,7 @@ static const struct {
     { "tokens", offsetof (struct nn_shape, tokens) },
     { "positions on all ranks", offsetof (struct nn_shape, whole_seq) },
     { "rows", offsetof (struct nn_shape, rows) },
+    { "rows of the head", offsetof (struct nn_shape, wanted) },
     { "rows of an expert", offsetof (struct nn_shape, experts.capacity) },
     { "choices", offsetof (struct nn_shape, experts.choices) },
     { "received rows", offsetof (struct nn_shape, experts.limit) },

@@ -49,6 +49,14 @@ struct nn_experts {
     size_t *lists;             /* host memory for counts and offsets of an exchange */
 };
 
+/* What a model keeps from pass to pass: keys and values of 'length' positions in each of
+ * 'sequences' places.  Zeros: nothing.  A pass of a model that keeps some continues sequences, and
+ * has no backward half.
+ */
+struct nn_cache {
+    int64_t sequences, length;
+};
+
 /* What the rank has. */
 struct nn {
     struct model_config config;
@@ -75,6 +83,7 @@ struct nn {
     int64_t local_groups; /* of query heads; the fused product has [group][queries, key, value] */
     int64_t group_ranks;  /* consecutive ranks that use one group (groups.c); 1: none share */
     int64_t local_ffn, local_vocab;
+    struct nn_cache cache;
 };
 
 /* What the tokens of a pass need of the experts (nn_set_rows()); zeros without experts. */
@@ -83,6 +92,13 @@ struct nn_expert_rows {
     int64_t choices;  /* rows at most that the tokens of this rank take */
     int64_t limit;    /* rows that an expert-tensor-parallel rank receives in a round */
     int64_t rows;     /* rows of the experts in a round */
+};
+
+/* Rows of a pass that continue a sequence: they are at the positions from 'first' on, and the keys
+ * and values of the positions before are in a place of the caches.
+ */
+struct nn_sequence {
+    int64_t place, first, rows;
 };
 
 /* What a pass works on: its live shape.  Operations take every count of rows from here.  A model
@@ -95,7 +111,13 @@ struct nn_shape {
     int64_t batch, seq, tokens; /* micro-batch size, positions on this rank, batch * seq */
     int64_t whole_seq;          /* positions of a sequence, on all context-parallel ranks */
     int64_t rows;               /* this rank's rows outside tensor-parallel regions */
+    int64_t wanted;             /* rows that the head takes, with caches; without, it takes all */
     struct nn_expert_rows experts;
+    /* With caches: the rows of a pass, those of one sequence behind those of the other.  Rows
+     * behind them are of no use.  The caller's, in host memory; batch is 1.
+     */
+    const struct nn_sequence *sequence; /* [num_sequences] */
+    int num_sequences;
     struct kern_positions position; /* of this rank's rows */
     struct tensor positions; /* [whole_seq] int32: of the rows of context-parallel rank 0, then of
                                 rank 1 ...; empty: rows are at their positions */
@@ -106,10 +128,11 @@ struct nn_shape {
 };
 
 /* What there are as many of as a tensor has live rows, or a part of them: one, sequences, this
- * rank's rows, tokens, tokens of all context-parallel ranks, and the counts of nn_expert_rows.
+ * rank's rows, tokens, tokens of all context-parallel ranks, rows that the head takes, and the
+ * counts of nn_expert_rows.
  */
-enum nn_unit { NN_ONE, NN_SEQUENCES, NN_ROWS, NN_TOKENS, NN_WHOLE_TOKENS, NN_CHOICES, NN_RECEIVED,
-               NN_EXPERT_ROWS };
+enum nn_unit { NN_ONE, NN_SEQUENCES, NN_ROWS, NN_TOKENS, NN_WHOLE_TOKENS, NN_WANTED, NN_CHOICES,
+               NN_RECEIVED, NN_EXPERT_ROWS };
 
 /* A number of rows: 'times' for each of a unit. */
 struct nn_extent {
@@ -134,6 +157,17 @@ int64_t nn_count (const struct nn_shape *shape, struct nn_extent extent);
  * positions and angles yet.
  */
 void nn_shape_init (struct nn_shape *shape, const struct nn *nn, int64_t batch, int64_t whole_seq);
+
+/* Set the counts of a pass that continues 'n' sequences.  With sequence parallelism there are rows
+ * behind theirs, up to a multiple of the tensor-parallel ranks.
+ */
+void nn_shape_continue (struct nn_shape *shape, const struct nn *nn,
+                        const struct nn_sequence *sequence, int n, int64_t wanted);
+
+/* Are the sequences of a pass in different places of the caches, with room for their positions?
+ * Without caches there are none.  -1, EINVAL and a text if not.
+ */
+int nn_check_sequences (const struct nn *nn, const struct nn_shape *shape, struct mg_error *err);
 
 /* Make each count of a planned shape at least that of another.  All zeros is a planned shape of
  * nothing.

@@ -17,10 +17,11 @@ struct rows {
 
 static struct rows hidden_rows (const struct pass *pass, const struct phase *phase, bool backward)
 {
+    const struct tensor *x = pass_tensor (pass, phase, NORM_X);
     struct rows r = {
-        .n = pass->shape->rows,
+        .n = x->live,
         .cols = pass->nn->hidden,
-        .x = pass_data (pass, phase, NORM_X),
+        .x = tensor_at (x, 0),
         .y = backward ? NULL : pass_data (pass, phase, NORM_Y),
     };
 
