@@ -1,6 +1,7 @@
 #!/bin/bash
 # Evaluations with a micro batch and a sequence length of their own: the losses are those of a run
-# that is made for this shape, on every layout; training does not notice; memory is planned.
+# that is made for this shape, on every layout; training does not notice; memory is planned.  The
+# long run has all layouts.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/mpi.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
@@ -39,26 +40,36 @@ same() {
 MG_TEST_DEVICE=guarded-pages same "one rank" 1 4x32 2x16
 MG_TEST_DEVICE=guarded-pages same "one rank" 1 1x12 4x24 "${llama[@]}"
 same "multi-token prediction" 1 4x16 2x32 "${llama[@]}" --mtp-num-layers 1
-same "sequence parallelism" 2 4x32 2x16 "${llama[@]}" --tensor-model-parallel-size 2 \
-    --sequence-parallel --bf16
-same "latents" 2 2x16 4x32 --tensor-model-parallel-size 2 --sequence-parallel \
-    --multi-latent-attention --q-lora-rank 16 --kv-lora-rank 12 --qk-head-dim 8 \
-    --qk-pos-emb-head-dim 4 --v-head-dim 8 --normalization RMSNorm \
-    --position-embedding-type rope --disable-bias-linear --qk-layernorm
-same "split activations" 2 4x16 2x32 --tensor-model-parallel-size 2 --recompute-granularity full \
-    --recompute-method uniform --recompute-num-layers 1 --distribute-saved-activations
-same "stages" 2 4x16 2x32 --pipeline-model-parallel-size 2
+
+# layout NAME: one with several ranks.
+layout() {
+    local sp=(--tensor-model-parallel-size 2 --sequence-parallel)
+    case $1 in
+    sequence) same "sequence parallelism" 2 4x32 2x16 "${llama[@]}" "${sp[@]}" --bf16 ;;
+    latents) same "latents" 2 2x16 4x32 "${sp[@]}" --multi-latent-attention --q-lora-rank 16 \
+        --kv-lora-rank 12 --qk-head-dim 8 --qk-pos-emb-head-dim 4 --v-head-dim 8 \
+        --normalization RMSNorm --position-embedding-type rope --disable-bias-linear \
+        --qk-layernorm ;;
+    split) same "split activations" 2 4x16 2x32 --tensor-model-parallel-size 2 \
+        --recompute-granularity full --recompute-method uniform --recompute-num-layers 1 \
+        --distribute-saved-activations ;;
+    stages) same "stages" 2 4x16 2x32 --pipeline-model-parallel-size 2 ;;
+    p2p | a2a | all_gather) same "context parallelism with $1" 2 4x32 2x16 "${llama[@]}" \
+        --context-parallel-size 2 --cp-comm-type "$1" ;;
+    alltoall) same "experts, all-to-all" 4 4x32 2x16 "${moe[@]}" "${sp[@]}" \
+        --expert-tensor-parallel-size 2 --moe-token-dispatcher-type alltoall ;;
+    allgather) same "experts, all-gather" 2 2x16 4x32 "${moe[@]}" \
+        --moe-token-dispatcher-type allgather ;;
+    capacity) same "experts with a capacity" 2 2x16 4x32 "${moe[@]}" \
+        --moe-token-dispatcher-type alltoall --moe-expert-capacity-factor 1 \
+        --moe-pad-expert-input-to-capacity ;;
+    esac
+}
 seed_draws
-some 1 p2p a2a all_gather
-for comm in "${some[@]}"; do
-    same "context parallelism with $comm" 2 4x32 2x16 "${llama[@]}" --context-parallel-size 2 \
-        --cp-comm-type $comm
+some 3 sequence latents split stages p2p a2a all_gather alltoall allgather capacity
+for name in "${some[@]}"; do
+    layout "$name"
 done
-same "experts, all-to-all" 4 4x32 2x16 "${moe[@]}" --tensor-model-parallel-size 2 \
-    --expert-tensor-parallel-size 2 --sequence-parallel --moe-token-dispatcher-type alltoall
-same "experts, all-gather" 2 2x16 4x32 "${moe[@]}" --moe-token-dispatcher-type allgather
-same "experts with a capacity" 2 2x16 4x32 "${moe[@]}" --moe-token-dispatcher-type alltoall \
-    --moe-expert-capacity-factor 1 --moe-pad-expert-input-to-capacity
 
 # ---- training does not notice
 steps() {
