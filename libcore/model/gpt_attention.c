@@ -19,6 +19,7 @@ static void set_heads (struct gpt_maker *m, int param)
 struct attention {
     int query, key, value, dquery, dkey, dvalue;
     int sink; /* parameter, LAYER_NONE: none */
+    int latents, up; /* with caches and latents: the cache, and the parameter of the product */
 };
 
 /* The parameter of a learnable softmax, one number a head. */
@@ -86,10 +87,21 @@ static void add_heads (struct gpt_maker *m, struct gpt_norm q_norm, struct gpt_n
 /* The keys and values of a pass go into the layer's cache, and the attention is to those that are
  * there.
  */
-static void add_cache (struct gpt_maker *m, struct phase *p)
+static void add_cache (struct gpt_maker *m, const struct attention *a, struct phase *p)
 {
     const struct nn_cache *c = &m->nn->cache;
-    int cache = gpt_tensor (m, "cached_keys", LIFE_CACHE, gpt_fixed (c->sequences * c->length),
+    int cache;
+
+    p->operand[CACHED_AT] = gpt_positions (m);
+    if (a->latents != LAYER_NONE) { // they are there already
+        p->op = &op_attention_latents;
+        p->operand[CACHED_LATENTS] = a->latents;
+        p->operand[CACHED_WEIGHT] = a->up;
+        for (int i = ATTENTION_DOUT; i <= ATTENTION_DVALUE; i++)
+            p->operand[i] = LAYER_NONE;
+        return;
+    }
+    cache = gpt_tensor (m, "cached_keys", LIFE_CACHE, gpt_fixed (c->sequences * c->length),
                             m->nn->local_groups * attention_width (m->nn, false));
 
     gpt_phase (m, &(struct phase){ .name = "cache_keys", .op = &op_cache_keys,
@@ -98,7 +110,6 @@ static void add_cache (struct gpt_maker *m, struct phase *p)
                                             [CACHE_CACHE] = cache } });
     p->op = &op_attention_cached;
     p->operand[ATTENTION_KEY] = p->operand[ATTENTION_VALUE] = cache;
-    p->operand[CACHED_AT] = gpt_positions (m);
 }
 
 /* The scratch of a ring. */
@@ -141,7 +152,7 @@ static void add_core (struct gpt_maker *m, const struct attention *a, int contex
     gpt_made_by (m, context, RECOMPUTE_CORE_ATTN);
     gpt_made_by (m, lse, RECOMPUTE_CORE_ATTN);
     if (nn->cache.length > 0)
-        add_cache (m, &p);
+        add_cache (m, a, &p);
     else if (m->exchange.outer > 1 && !m->exchange.gather)
         add_ring (m, &p);
     gpt_phase (m, &p);
@@ -401,6 +412,24 @@ static struct latent_params latent_params (struct gpt_maker *m)
     return p;
 }
 
+/* The latents of a pass go into the layer's cache; keys and values are made in the attention. */
+static void add_cached_latents (struct gpt_maker *m, const struct latent_params *p,
+                                struct attention *a)
+{
+    const struct nn_cache *c = &m->nn->cache;
+    const struct model_latent *l = &m->nn->config.latent;
+
+    a->latents = gpt_tensor (m, "cached_latents", LIFE_CACHE,
+                             gpt_fixed (c->sequences * c->length), p->kv.width);
+    a->up = p->kv_up;
+    a->key = gpt_scratch (m, "key", gpt_fixed (c->length), m->nn->local_heads * m->nn->head_dim);
+    a->value = gpt_scratch (m, "kv", gpt_fixed (c->length),
+                            m->nn->local_heads * (l->qk_dim + l->v_dim));
+    gpt_phase (m, &(struct phase){ .name = "cache_latents", .op = &op_cache_latents,
+                               .operand = { [LATENTS_X] = p->kv.all,
+                                            [LATENTS_CACHE] = a->latents } });
+}
+
 /* Queries, keys and values.  Backward passes go from the end to the beginning: queries write the
  * gradient of x, then the latent of keys and values adds to it.
  */
@@ -428,6 +457,10 @@ static void add_latent_heads (struct gpt_maker *m, struct latent_params *p, int 
                                                 [COLUMN_DY] = a->dquery, [COLUMN_DX] = dx } });
     add_rotation (m, HEADS_LATENT_QUERIES, a->query, a->dquery);
     gpt_made_by (m, a->query, RECOMPUTE_MLA_UP_PROJ);
+    if (nn->cache.length > 0) {
+        add_cached_latents (m, p, a);
+        return;
+    }
     a->value = gpt_tensor (m, "kv", LIFE_SAVED, tokens, kv);
     a->dvalue = gpt_gradient (m, "kv", tokens, kv);
     gpt_made_by (m, a->value, RECOMPUTE_MLA_UP_PROJ);

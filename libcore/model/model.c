@@ -421,11 +421,9 @@ static int check_cache (const struct model_spec *spec, const struct model_layout
     if (c->positions == MODEL_LEARNED && spec->cache.length > c->max_positions)
         return mg_error_set (err, EINVAL, "model: caches of %d positions, the model has %d",
                              spec->cache.length, c->max_positions);
-    if (layout->cp > 1 || c->latent.on || c->mtp_num_layers > 0)
+    if (layout->cp > 1 || c->mtp_num_layers > 0)
         return mg_error_set (err, ENOTSUP, "model: caches exclude %s in this version",
-                             layout->cp > 1 ? "context parallelism"
-                             : c->latent.on ? "multi-latent attention"
-                                            : "multi-token prediction");
+                             layout->cp > 1 ? "context parallelism" : "multi-token prediction");
     if (spec->recompute.granularity != RECOMPUTE_NOTHING || spec->graphs.impl != GRAPHS_NONE)
         return mg_error_set (err, EINVAL, "model: caches exclude recomputation and graphs");
     return 0;

@@ -49,9 +49,9 @@ struct nn_experts {
     size_t *lists;             /* host memory for counts and offsets of an exchange */
 };
 
-/* What a model keeps from pass to pass: keys and values of 'length' positions in each of
- * 'sequences' places.  Zeros: nothing.  A pass of a model that keeps some continues sequences, and
- * has no backward half.
+/* What a model keeps from pass to pass: keys and values, or their latents, of 'length' positions in
+ * each of 'sequences' places.  Zeros: nothing.  A pass of a model that keeps some continues
+ * sequences, and has no backward half.
  */
 struct nn_cache {
     int64_t sequences, length;

@@ -126,7 +126,7 @@ static struct attention_operands operands_of (const struct pass *pass, const str
     if (c->inner > 1)
         return attention_packed (nn, t, 0, nn->local_groups / c->inner, true);
     x = attention_local (nn, pass_tensor (pass, phase, query), pass_tensor (pass, phase, key), t);
-    if (c->gather || nn->cache.length > 0) {
+    if (c->gather || (nn->cache.length > 0 && !nn->config.latent.on)) {
         const struct attention_operands all = attention_packed (nn, t, 0, nn->local_groups, false);
 
         x.k = all.k;

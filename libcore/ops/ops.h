@@ -107,6 +107,17 @@ extern const struct layer_op op_cache_keys;
 enum { CACHED_AT = ATTENTION_SINK + 1 };
 extern const struct layer_op op_attention_cached;
 
+/* Put the latents of a pass, with rotated ends, into their places of the caches. */
+enum { LATENTS_X, LATENTS_CACHE };
+extern const struct layer_op op_cache_latents;
+
+/* Attention of each sequence to the keys and values that the product with 'weight' makes of its
+ * latents in the cache.  'key' and 'value' are scratch with rows for all positions of a sequence.
+ * There is no backward half.
+ */
+enum { CACHED_LATENTS = CACHED_AT + 1, CACHED_WEIGHT, CACHED_CONVERTED };
+extern const struct layer_op op_attention_latents;
+
 /* y = some rows of x, whose numbers among those of all tokens are in 'rows': all of them on every
  * tensor-parallel rank.  There is no backward half.
  */

@@ -52,6 +52,17 @@ static struct model_config experts (void)
     return c;
 }
 
+static struct model_config latents (void)
+{
+    struct model_config c = config_of ();
+
+    c.positions = MODEL_ROPE;
+    c.qk_norm = c.rms_norm = c.no_linear_bias = true;
+    c.latent = (struct model_latent){ .on = true, .q_rank = 6, .kv_rank = 8, .qk_dim = 4,
+                                      .rope_dim = 4, .v_dim = 3 };
+    return c;
+}
+
 static int32_t token_at (int sequence, int position)
 {
     return (int32_t)((5 * position + 7 * sequence + position * position * sequence) % VOCAB);
@@ -307,7 +318,8 @@ static void test_models (struct job *job)
 
 int main (int argc, char **argv)
 {
-    const struct model_config learned = config_of (), rotary = modern (), sparse = experts ();
+    const struct model_config learned = config_of (), rotary = modern (), sparse = experts (),
+                              mla = latents ();
     struct job_config config = { .timeout = 60, .threads = 1, .fingerprint = 1 };
     struct job *job;
 
@@ -317,6 +329,7 @@ int main (int argc, char **argv)
     test_pieces (job, &learned, "learned positions");
     test_pieces (job, &rotary, "rotary positions");
     test_pieces (job, &sparse, "experts");
+    test_pieces (job, &mla, "latents");
     if (argc == 1) {
         test_memory (job);
         test_refusals (job);
