@@ -115,7 +115,7 @@ static struct model_spec spec_of (const struct size *size)
 
 static void fill_inputs (const struct rig *r, const struct size *size)
 {
-    const struct nn_inputs in = model_inputs (r->model, 0, 0);
+    const struct nn_inputs in = model_inputs (r->model, NULL, 0, 0);
     int64_t *sample = nn_inputs_data (&in, "samples");
     int32_t *token = nn_inputs_data (&in, "tokens"), *label = nn_inputs_data (&in, "labels");
     float *mask = nn_inputs_data (&in, "loss_mask");

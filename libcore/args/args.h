@@ -33,7 +33,7 @@ struct train_tensorboard {
 /* What else is said of evaluations. */
 struct train_eval {
     int64_t start;
-    int global_batch_size;
+    int global_batch_size, micro_batch_size, seq_length;
     bool full, several;
     struct arg_list names;
 };

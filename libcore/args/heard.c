@@ -355,10 +355,12 @@ static const struct {
       "no-log-loss-scale-to-tensorboard disable-log-loss-scale-to-tensorboard "
       "no-log-learning-rate-to-tensorboard no-log-learnig-rate-to-tensorboard" },
     { has_evaluation, "with --eval-iters 0",
-      "eval-interval start-eval-at-iter eval-global-batch-size valid-data-path test-data-path" },
+      "eval-interval start-eval-at-iter eval-global-batch-size eval-micro-batch-size "
+      "eval-seq-length valid-data-path test-data-path" },
     { splits_data, "with --mock-data, --batches or --train-data-path", "split" },
     { has_evaluation_data, "without data for validation or test",
-      "eval-iters eval-global-batch-size start-eval-at-iter" },
+      "eval-iters eval-global-batch-size eval-micro-batch-size eval-seq-length "
+      "start-eval-at-iter" },
     { ends_documents,
       "without --eod-mask-loss, --reset-attention-mask, --reset-position-ids or --fim-data",
       "eod-token-id" },

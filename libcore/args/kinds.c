@@ -594,8 +594,6 @@ const struct args_other args_other_table[] = {
             "before makes"),
     ABSENT ("hybrid-context-parallel", FLAG, one_length),
     ABSENT ("max-seqlen-per-dp-cp-rank", VALUE, one_length),
-    ABSENT ("eval-micro-batch-size", VALUE, "evaluations have the batches of the "
-            "training"),
     BUT ("vocab-extra-ids", VALUE, "0", "the vocabulary is the tokenizer's; there is "
          "--vocab-size"),
     BUT ("sample-rate", VALUE, "1", "all samples count; there is --train-samples"),

@@ -347,6 +347,8 @@ void train_margs (const struct train_args *args, struct margs *margs)
 
 struct model_spec train_model_spec (const struct train_args *args)
 {
+    bool evaluates = args->eval_iters != 0 || args->eval.full;
+
     return (struct model_spec){
         .config = {
             .num_layers = args->num_layers,
@@ -376,6 +378,10 @@ struct model_spec train_model_spec (const struct train_args *args)
         },
         .context = { args->cp_comm.first, args->cp_comm.rest, args->cp_comm.count },
         .micro_batch_size = args->micro_batch_size != TRAIN_UNSET ? args->micro_batch_size : 1,
+        .eval_micro_batch_size = evaluates && args->eval.micro_batch_size != TRAIN_UNSET
+                                     ? args->eval.micro_batch_size : 0,
+        .eval_seq_length = evaluates && args->eval.seq_length != TRAIN_UNSET
+                               ? args->eval.seq_length : 0,
         .dtype = args->bf16 ? MG_BFLOAT16 : args->fp16 ? MG_FLOAT16 : MG_FLOAT32,
         .float8_weights = args->fp8_param_gather,
         .sequence_parallel = args->sequence_parallel,

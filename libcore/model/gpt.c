@@ -23,7 +23,8 @@ static void add_mlp (struct gpt_maker *m, int in, int out)
 {
     const struct nn *nn = m->nn;
     const struct model_config *c = &nn->config;
-    int64_t h = nn->hidden, ffn = c->ffn_hidden_size, tokens = m->shape->tokens;
+    struct nn_extent tokens = gpt_tokens ();
+    int64_t h = nn->hidden, ffn = c->ffn_hidden_size;
     int64_t width = nn->local_ffn * (c->gated ? 2 : 1);
     bool bias = !c->no_linear_bias;
     struct gpt_norm norm = gpt_norm_params (m, "pre_mlp_layernorm.weight",
@@ -42,7 +43,7 @@ static void add_mlp (struct gpt_maker *m, int in, int out)
     int active = gpt_tensor (m, "act", LIFE_SAVED, tokens, nn->local_ffn);
     int dactive = gpt_gradient (m, "ffn", tokens, nn->local_ffn);
     int dwide = c->gated ? gpt_gradient (m, "fc1", tokens, width) : dactive;
-    struct gpt_sum sum = { gpt_branch (m), gpt_gradient (m, "branch", m->shape->rows, h) };
+    struct gpt_sum sum = { gpt_branch (m), gpt_gradient (m, "branch", gpt_rows (), h) };
 
     gpt_made_by (m, wide, RECOMPUTE_MLP);
     gpt_made_by (m, active, RECOMPUTE_MLP);
@@ -107,8 +108,10 @@ static void make_embedding (struct gpt_maker *m)
     const struct model_config *c = &m->nn->config;
     int out = gpt_hidden (m, "output", LIFE_OUTPUT), sum = gpt_branch (m);
     int word = gpt_vocabulary (m, "word_embeddings.weight", KIND_WORD, false), position;
-    int at = c->reset_positions ? gpt_input (m, "positions", LAYER_INT32, m->shape->tokens, false)
-                                : LAYER_NONE;
+    int at = gpt_positions (m);
+
+    if (at == LAYER_NONE && c->reset_positions)
+        at = gpt_input (m, "positions", LAYER_INT32, gpt_tokens (), false);
 
     m->spec->name = "embedding";
     m->spec->prefix = "embedding.";
@@ -116,7 +119,7 @@ static void make_embedding (struct gpt_maker *m)
                                .operand = { [WORD_OUT] = sum, [WORD_TABLE] = word,
                                             [WORD_DOUT] = m->gradient,
                                             [WORD_TOKENS] = gpt_input (m, "tokens", LAYER_INT32,
-                                                                       m->shape->tokens,
+                                                                       gpt_tokens (),
                                                                        false) } });
     gpt_phase (m, &(struct phase){ .name = "reduce", .op = &op_reduce,
                                .operand = { [REDUCE_X] = sum } });
@@ -183,5 +186,5 @@ int gpt_spec (int which, const struct nn *nn, const struct nn_shape *shape,
                                                                              : GPT_LAYER)));
         make_layer (&m);
     }
-    return layer_spec_trim (spec, err);
+    return nn->cache.length > 0 ? layer_spec_forward_only (spec, err) : layer_spec_trim (spec, err);
 }

@@ -19,6 +19,7 @@ static void set_heads (struct gpt_maker *m, int param)
 struct attention {
     int query, key, value, dquery, dkey, dvalue;
     int sink; /* parameter, LAYER_NONE: none */
+    int latents, up; /* with caches and latents: the cache, and the parameter of the product */
 };
 
 /* The parameter of a learnable softmax, one number a head. */
@@ -39,11 +40,11 @@ static void add_head_norm (struct gpt_maker *m, const char *name, const char *st
 {
     const struct nn_heads h = nn_heads (m->nn, which, false);
     const char *tensor_name = which == HEADS_QUERIES ? "query" : "key";
-    int64_t width = h.groups * h.stride_g, rows = m->shape->tokens * h.groups * h.heads;
-    int stat = gpt_norm_statistics (m, stat_name, rows);
+    int64_t width = h.groups * h.stride_g;
+    int stat = gpt_norm_statistics (m, stat_name, nn_times (gpt_tokens (), h.groups * h.heads));
 
-    *out = gpt_tensor (m, tensor_name, LIFE_SAVED, m->shape->tokens, width);
-    *dout = gpt_gradient (m, tensor_name, m->shape->tokens, width);
+    *out = gpt_tensor (m, tensor_name, LIFE_SAVED, gpt_tokens (), width);
+    *dout = gpt_gradient (m, tensor_name, gpt_tokens (), width);
     gpt_phase (m, &(struct phase){ .name = name, .op = &op_norm, .which = (int)which,
                                .norm_rows = NORM_HEADS,
                                .operand = { [NORM_X] = fused->value, [NORM_Y] = *out,
@@ -55,7 +56,8 @@ static void add_head_norm (struct gpt_maker *m, const char *name, const char *st
 static void add_rotation (struct gpt_maker *m, enum heads which, int x, int dx)
 {
     gpt_phase (m, &(struct phase){ .name = "rotary_pos_emb", .op = &op_rotate, .which = (int)which,
-                               .operand = { [ROTATE_X] = x, [ROTATE_DX] = dx } });
+                               .operand = { [ROTATE_X] = x, [ROTATE_DX] = dx,
+                                            [ROTATE_AT] = gpt_positions (m) } });
 }
 
 /* Between the fused product and the attention. */
@@ -82,20 +84,49 @@ static void add_heads (struct gpt_maker *m, struct gpt_norm q_norm, struct gpt_n
 
 /* --- its core, with context parallelism or without --- */
 
+/* The keys and values of a pass go into the layer's cache, and the attention is to those that are
+ * there.
+ */
+static void add_cache (struct gpt_maker *m, const struct attention *a, struct phase *p)
+{
+    const struct nn_cache *c = &m->nn->cache;
+    int cache;
+
+    p->operand[CACHED_AT] = gpt_positions (m);
+    if (a->latents != LAYER_NONE) { // they are there already
+        p->op = &op_attention_latents;
+        p->operand[CACHED_LATENTS] = a->latents;
+        p->operand[CACHED_WEIGHT] = a->up;
+        for (int i = ATTENTION_DOUT; i <= ATTENTION_DVALUE; i++)
+            p->operand[i] = LAYER_NONE;
+        return;
+    }
+    cache = gpt_tensor (m, "cached_keys", LIFE_CACHE, gpt_fixed (c->sequences * c->length),
+                            m->nn->local_groups * attention_width (m->nn, false));
+
+    gpt_phase (m, &(struct phase){ .name = "cache_keys", .op = &op_cache_keys,
+                               .operand = { [CACHE_KEY] = p->operand[ATTENTION_KEY],
+                                            [CACHE_VALUE] = p->operand[ATTENTION_VALUE],
+                                            [CACHE_CACHE] = cache } });
+    p->op = &op_attention_cached;
+    p->operand[ATTENTION_KEY] = p->operand[ATTENTION_VALUE] = cache;
+}
+
 /* The scratch of a ring. */
 static void add_ring (struct gpt_maker *m, struct phase *p)
 {
     const struct nn *nn = m->nn;
     const struct nn_exchange *c = &m->exchange;
-    int64_t rows = c->inner * m->shape->tokens, heads = nn->local_heads / c->inner;
+    struct nn_extent rows = nn_times (gpt_tokens (), c->inner);
+    int64_t heads = nn->local_heads / c->inner;
     int64_t keys = nn->local_groups / c->inner * attention_width (nn, false);
 
     p->op = &op_attention_ring;
-    p->operand[RING_KEYS] = gpt_scratch (m, "ring_keys", 2 * rows, keys);
-    p->operand[RING_DKEYS] = gpt_gradient (m, "ring_keys", 3 * rows, keys);
+    p->operand[RING_KEYS] = gpt_scratch (m, "ring_keys", nn_times (rows, 2), keys);
+    p->operand[RING_DKEYS] = gpt_gradient (m, "ring_keys", nn_times (rows, 3), keys);
     p->operand[RING_PART] = gpt_scratch (m, "ring_part", rows, heads * nn->head_dim_v);
     p->operand[RING_PART_LSE] = gpt_typed (m, "ring_lse", LAYER_FLOAT32, LIFE_SHARED,
-                                           m->shape->batch * heads, c->inner * m->shape->seq);
+                                           nn_times (rows, heads), 1);
     if (nn->dtype != MG_FLOAT32)
         p->operand[RING_SUM] = gpt_typed (m, "ring_sum", LAYER_FLOAT32, LIFE_SHARED, rows,
                                           heads * nn->head_dim_v);
@@ -105,9 +136,7 @@ static void add_ring (struct gpt_maker *m, struct phase *p)
 static void add_core (struct gpt_maker *m, const struct attention *a, int context, int dcontext)
 {
     const struct nn *nn = m->nn;
-    int64_t inner = m->exchange.inner;
-    int lse = gpt_statistics (m, "lse", m->shape->batch * (nn->local_heads / inner),
-                          inner * m->shape->seq);
+    int lse = gpt_statistics (m, "lse", nn_times (gpt_tokens (), nn->local_heads), 1);
     struct phase p = { .name = "core_attention", .op = &op_attention,
                        .operand = { [ATTENTION_QUERY] = a->query, [ATTENTION_KEY] = a->key,
                                     [ATTENTION_VALUE] = a->value, [ATTENTION_OUT] = context,
@@ -117,12 +146,14 @@ static void add_core (struct gpt_maker *m, const struct attention *a, int contex
                                     [ATTENTION_SAMPLES] = gpt_samples (m),
                                     [ATTENTION_SINK] = a->sink } };
 
-    if (nn->config.reset_attention)
+    if (nn->config.reset_attention && nn->cache.length == 0)
         p.operand[ATTENTION_STARTS] = gpt_input (m, "starts", LAYER_INT32,
-                                                 m->shape->whole_seq * m->shape->batch, false);
+                                                 nn_extent (NN_WHOLE_TOKENS, 1), false);
     gpt_made_by (m, context, RECOMPUTE_CORE_ATTN);
     gpt_made_by (m, lse, RECOMPUTE_CORE_ATTN);
-    if (m->exchange.outer > 1 && !m->exchange.gather)
+    if (nn->cache.length > 0)
+        add_cache (m, a, &p);
+    else if (m->exchange.outer > 1 && !m->exchange.gather)
         add_ring (m, &p);
     gpt_phase (m, &p);
 }
@@ -131,9 +162,10 @@ static void add_core (struct gpt_maker *m, const struct attention *a, int contex
 static void add_gathering (struct gpt_maker *m, struct attention *a)
 {
     const struct nn *nn = m->nn;
-    int64_t width = nn->local_groups * attention_width (nn, false), tokens = m->shape->tokens;
-    int all = gpt_tensor (m, "all_keys", LIFE_RECOMPUTED, nn->cp_size * tokens, width);
-    int dall = gpt_gradient (m, "all_keys", nn->cp_size * tokens, width);
+    struct nn_extent tokens = gpt_tokens (), every = nn_times (tokens, nn->cp_size);
+    int64_t width = nn->local_groups * attention_width (nn, false);
+    int all = gpt_tensor (m, "all_keys", LIFE_RECOMPUTED, every, width);
+    int dall = gpt_gradient (m, "all_keys", every, width);
 
     gpt_phase (m, &(struct phase){ .name = "gather_keys", .op = &op_gather_keys,
                                .operand = { [KEYS_KEY] = a->key, [KEYS_VALUE] = a->value,
@@ -151,7 +183,7 @@ static void add_gathering (struct gpt_maker *m, struct attention *a)
 static void add_dealing (struct gpt_maker *m, struct attention *a)
 {
     const struct nn *nn = m->nn;
-    int64_t rows = m->exchange.inner * m->shape->tokens;
+    struct nn_extent rows = nn_times (gpt_tokens (), m->exchange.inner);
     int64_t width = nn->local_groups / m->exchange.inner * attention_width (nn, true);
     int all = gpt_tensor (m, "dealt_heads", LIFE_SAVED, rows, width);
     int dall = gpt_gradient (m, "dealt_heads", rows, width);
@@ -174,7 +206,7 @@ static void add_dealing (struct gpt_maker *m, struct attention *a)
 static void add_dealt_core (struct gpt_maker *m, struct attention *a, int context, int dcontext)
 {
     const struct nn *nn = m->nn;
-    int64_t rows = m->exchange.inner * m->shape->tokens;
+    struct nn_extent rows = nn_times (gpt_tokens (), m->exchange.inner);
     int64_t width = nn->local_attention / m->exchange.inner;
     int part = gpt_tensor (m, "dealt_context", LIFE_SAVED, rows, width);
     int dpart = gpt_gradient (m, "dealt_context", rows, width);
@@ -194,12 +226,13 @@ static void add_dealt_core (struct gpt_maker *m, struct attention *a, int contex
 static void finish_attention (struct gpt_maker *m, struct attention *a, int proj, int proj_bias,
                               int in, int out)
 {
-    int64_t tokens = m->shape->tokens, local = m->nn->local_attention;
+    struct nn_extent tokens = gpt_tokens ();
+    int64_t local = m->nn->local_attention;
     bool dealt = m->exchange.inner > 1;
     int context = gpt_tensor (m, "context", dealt ? LIFE_RECOMPUTED : LIFE_SAVED, tokens, local);
     int dcontext = gpt_gradient (m, "context", tokens, local);
     struct gpt_sum sum = { gpt_branch (m),
-                           gpt_gradient (m, "branch", m->shape->rows, m->nn->hidden) };
+                           gpt_gradient (m, "branch", gpt_rows (), m->nn->hidden) };
 
     if (m->exchange.gather)
         add_gathering (m, a);
@@ -219,7 +252,7 @@ static void finish_attention (struct gpt_maker *m, struct attention *a, int proj
 static void add_qkv (struct gpt_maker *m, int x, int weight, int bias, int dx, struct attention *a)
 {
     const struct nn *nn = m->nn;
-    int64_t tokens = m->shape->tokens;
+    struct nn_extent tokens = gpt_tokens ();
     int64_t width = nn->local_attention + 2 * nn->local_groups * nn->head_dim;
     int64_t part = width; // of one rank, if several share a group
     int heads = gpt_tensor (m, "qkv", LIFE_SAVED, tokens, width);
@@ -240,7 +273,7 @@ static void add_qkv (struct gpt_maker *m, int x, int weight, int bias, int dx, s
             .operand = { [GROUPS_X] = y, [GROUPS_Y] = heads, [GROUPS_DY] = dheads,
                          [GROUPS_DX] = dy,
                          [GROUPS_ALL] = gpt_tensor (m, "qkv_parts", LIFE_SHARED,
-                                                nn->tp_size * tokens, part) } });
+                                                nn_times (tokens, nn->tp_size), part) } });
     a->query = a->key = a->value = heads;
     a->dquery = a->dkey = a->dvalue = dheads;
 }
@@ -250,7 +283,8 @@ static void add_plain_attention (struct gpt_maker *m, int in, int out)
 {
     const struct nn *nn = m->nn;
     const struct model_config *c = &nn->config;
-    int64_t h = nn->hidden, tokens = m->shape->tokens;
+    struct nn_extent tokens = gpt_tokens ();
+    int64_t h = nn->hidden;
     int64_t attention = (int64_t)c->num_heads * nn->head_dim;
     int64_t fused = attention + 2LL * model_groups (c) * nn->head_dim;
     bool bias = !c->no_linear_bias;
@@ -301,7 +335,8 @@ struct latent {
 /* x and dx: the normalised hidden state and its gradient, which is written or added to. */
 static void add_latent (struct gpt_maker *m, struct latent *l, bool adds, int x, int dx)
 {
-    int64_t tokens = m->shape->tokens, rows = m->shape->rows;
+    struct nn_extent tokens = gpt_tokens (), rows = gpt_rows ();
+    bool split = m->shape->rows < m->shape->tokens;
     int raw = gpt_tensor (m, l->raw_name, LIFE_SAVED, rows, l->width), y = raw;
 
     l->dall = gpt_gradient (m, l->raw_name, tokens, l->width);
@@ -319,7 +354,7 @@ static void add_latent (struct gpt_maker *m, struct latent *l, bool adds, int x,
                          [NORM_BIAS] = l->norm.bias, [NORM_DY] = l->dall,
                          [NORM_DX] = l->dall } });
     }
-    l->all = rows < tokens ? gpt_tensor (m, l->all_name, LIFE_SAVED, tokens, l->width) : y;
+    l->all = split ? gpt_tensor (m, l->all_name, LIFE_SAVED, tokens, l->width) : y;
     gpt_phase (m, &(struct phase){ .name = l->gather_name, .op = &op_gather,
                                .operand = { [GATHER_X] = y, [GATHER_Y] = l->all,
                                             [GATHER_DY] = l->dall } });
@@ -377,6 +412,24 @@ static struct latent_params latent_params (struct gpt_maker *m)
     return p;
 }
 
+/* The latents of a pass go into the layer's cache; keys and values are made in the attention. */
+static void add_cached_latents (struct gpt_maker *m, const struct latent_params *p,
+                                struct attention *a)
+{
+    const struct nn_cache *c = &m->nn->cache;
+    const struct model_latent *l = &m->nn->config.latent;
+
+    a->latents = gpt_tensor (m, "cached_latents", LIFE_CACHE,
+                             gpt_fixed (c->sequences * c->length), p->kv.width);
+    a->up = p->kv_up;
+    a->key = gpt_scratch (m, "key", gpt_fixed (c->length), m->nn->local_heads * m->nn->head_dim);
+    a->value = gpt_scratch (m, "kv", gpt_fixed (c->length),
+                            m->nn->local_heads * (l->qk_dim + l->v_dim));
+    gpt_phase (m, &(struct phase){ .name = "cache_latents", .op = &op_cache_latents,
+                               .operand = { [LATENTS_X] = p->kv.all,
+                                            [LATENTS_CACHE] = a->latents } });
+}
+
 /* Queries, keys and values.  Backward passes go from the end to the beginning: queries write the
  * gradient of x, then the latent of keys and values adds to it.
  */
@@ -385,7 +438,8 @@ static void add_latent_heads (struct gpt_maker *m, struct latent_params *p, int 
 {
     const struct nn *nn = m->nn;
     const struct model_latent *l = &nn->config.latent;
-    int64_t tokens = m->shape->tokens, width = nn->local_heads * nn->head_dim;
+    struct nn_extent tokens = gpt_tokens ();
+    int64_t width = nn->local_heads * nn->head_dim;
     int64_t kv = nn->local_heads * (l->qk_dim + l->v_dim);
 
     add_latent (m, &p->kv, true, x, dx);
@@ -403,6 +457,10 @@ static void add_latent_heads (struct gpt_maker *m, struct latent_params *p, int 
                                                 [COLUMN_DY] = a->dquery, [COLUMN_DX] = dx } });
     add_rotation (m, HEADS_LATENT_QUERIES, a->query, a->dquery);
     gpt_made_by (m, a->query, RECOMPUTE_MLA_UP_PROJ);
+    if (nn->cache.length > 0) {
+        add_cached_latents (m, p, a);
+        return;
+    }
     a->value = gpt_tensor (m, "kv", LIFE_SAVED, tokens, kv);
     a->dvalue = gpt_gradient (m, "kv", tokens, kv);
     gpt_made_by (m, a->value, RECOMPUTE_MLA_UP_PROJ);
@@ -433,7 +491,7 @@ static void add_latent_attention (struct gpt_maker *m, int in, int out)
                                                     SPLIT_NONE,
                                                 h, INIT_ZERO, KIND_PROJ_BIAS);
     struct latent_params p = latent_params (m);
-    int dnorm = gpt_gradient (m, "norm", m->shape->tokens, h);
+    int dnorm = gpt_gradient (m, "norm", gpt_tokens (), h);
     int x = gpt_add_norm (m, "input_layernorm", "norm1", "stat1", true, in, norm, dnorm);
 
     add_latent_heads (m, &p, x, dnorm, &a);

@@ -22,14 +22,16 @@ int gpt_matrix (struct gpt_maker *m, const char *name, enum param_split split, i
 }
 
 int gpt_typed (struct gpt_maker *m, const char *name, enum layer_type type, enum layer_life life,
-               int64_t rows, int64_t cols)
+               struct nn_extent rows, int64_t cols)
 {
     return layer_add_tensor (m->spec, &(struct layer_tensor){ .name = name, .type = type,
                                                               .life = life, .ndims = 2,
-                                                              .shape = { rows, cols } });
+                                                              .shape = { nn_count (m->shape, rows),
+                                                                         cols },
+                                                              .rows = rows });
 }
 
-int gpt_tensor (struct gpt_maker *m, const char *name, enum layer_life life, int64_t rows,
+int gpt_tensor (struct gpt_maker *m, const char *name, enum layer_life life, struct nn_extent rows,
                 int64_t cols)
 {
     return gpt_typed (m, name, LAYER_OF_MODEL, life, rows, cols);
@@ -40,12 +42,12 @@ void gpt_made_by (struct gpt_maker *m, int t, enum recompute_module module)
     m->spec->tensor[t].modules |= RECOMPUTE_BIT (module);
 }
 
-int gpt_statistics (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols)
+int gpt_statistics (struct gpt_maker *m, const char *name, struct nn_extent rows, int64_t cols)
 {
     return gpt_typed (m, name, LAYER_FLOAT32, LIFE_SAVED, rows, cols);
 }
 
-int gpt_gradient (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols)
+int gpt_gradient (struct gpt_maker *m, const char *name, struct nn_extent rows, int64_t cols)
 {
     int t = gpt_tensor (m, name, LIFE_SHARED, rows, cols);
 
@@ -55,37 +57,52 @@ int gpt_gradient (struct gpt_maker *m, const char *name, int64_t rows, int64_t c
 
 int gpt_hidden (struct gpt_maker *m, const char *name, enum layer_life life)
 {
-    return gpt_tensor (m, name, life, m->shape->rows, m->nn->hidden);
+    return gpt_tensor (m, name, life, gpt_rows (), m->nn->hidden);
 }
 
 int gpt_branch (struct gpt_maker *m)
 {
-    return gpt_tensor (m, "branch", LIFE_SHARED, m->shape->tokens, m->nn->hidden);
+    return gpt_tensor (m, "branch", LIFE_SHARED, gpt_tokens (), m->nn->hidden);
 }
 
-int gpt_input (struct gpt_maker *m, const char *name, enum layer_type type, int64_t n, bool mtp)
+int gpt_input (struct gpt_maker *m, const char *name, enum layer_type type, struct nn_extent n,
+               bool mtp)
 {
     int parts = mtp ? 1 + m->nn->config.mtp_num_layers : 0;
 
     return layer_add_tensor (m->spec, &(struct layer_tensor){ .name = name, .type = type,
                                                               .life = LIFE_BATCH, .ndims = 1,
-                                                              .shape = { n }, .parts = parts });
+                                                              .shape = { nn_count (m->shape, n) },
+                                                              .rows = n, .parts = parts });
 }
 
 int gpt_samples (struct gpt_maker *m)
 {
     if (m->samples == LAYER_NONE)
-        m->samples = gpt_input (m, "samples", LAYER_INT64, m->shape->batch, false);
+        m->samples = gpt_input (m, "samples", LAYER_INT64, nn_extent (NN_SEQUENCES, 1), false);
     return m->samples;
 }
 
-/* Scratch of the layer; the largest that is asked for. */
-static int scratch_once (struct gpt_maker *m, int *t, const char *name, int64_t rows, int64_t cols)
+int gpt_positions (struct gpt_maker *m)
 {
+    if (m->positions == LAYER_NONE && m->nn->cache.length > 0)
+        m->positions = gpt_input (m, "positions", LAYER_INT32, gpt_tokens (), false);
+    return m->positions;
+}
+
+/* Scratch of the layer; the largest that is asked for. */
+static int scratch_once (struct gpt_maker *m, int *t, const char *name, struct nn_extent rows,
+                         int64_t cols)
+{
+    struct layer_tensor *row;
+
     if (*t == LAYER_NONE)
         *t = gpt_scratch (m, name, rows, cols);
-    if (m->spec->tensor[*t].shape[0] < rows)
-        m->spec->tensor[*t].shape[0] = rows;
+    row = &m->spec->tensor[*t];
+    if (row->shape[0] < nn_count (m->shape, rows)) {
+        row->shape[0] = nn_count (m->shape, rows);
+        row->rows = rows;
+    }
     return *t;
 }
 
@@ -101,7 +118,8 @@ static int converted (struct gpt_maker *m, const struct phase *phase)
             continue;
         row = &m->spec->param[phase->operand[i]];
         if (row->matrix && m->nn->weight_storage != m->nn->dtype)
-            t = scratch_once (m, &m->converted, OPS_CONVERTED, layer_param_count (row, m->nn), 1);
+            t = scratch_once (m, &m->converted, OPS_CONVERTED,
+                              gpt_fixed (layer_param_count (row, m->nn)), 1);
     }
     return t;
 }
@@ -116,7 +134,7 @@ void gpt_phase (struct gpt_maker *m, const struct phase *p)
         const char *name = p->op->operand[i].name;
 
         if (name && strcmp (name, OPS_ALL_ROWS) == 0 && m->shape->rows < m->shape->tokens)
-            phase.operand[i] = scratch_once (m, &m->all_rows, name, m->shape->tokens,
+            phase.operand[i] = scratch_once (m, &m->all_rows, name, gpt_tokens (),
                                              m->nn->hidden);
         else if (name && strcmp (name, OPS_CONVERTED) == 0)
             phase.operand[i] = converted (m, &phase);
@@ -139,16 +157,16 @@ struct gpt_norm gpt_norm_params (struct gpt_maker *m, const char *weight, const 
     return norm;
 }
 
-int gpt_norm_statistics (struct gpt_maker *m, const char *name, int64_t rows)
+int gpt_norm_statistics (struct gpt_maker *m, const char *name, struct nn_extent rows)
 {
-    return gpt_statistics (m, name, m->nn->config.rms_norm ? 1 : 2, rows);
+    return gpt_statistics (m, name, nn_times (rows, m->nn->config.rms_norm ? 1 : 2), 1);
 }
 
 int gpt_add_norm (struct gpt_maker *m, const char *name, const char *y_name,
                   const char *stat_name, bool adds, int x, struct gpt_norm norm, int dy)
 {
     int y = gpt_hidden (m, y_name, LIFE_SAVED);
-    int stat = gpt_norm_statistics (m, stat_name, m->shape->rows);
+    int stat = gpt_norm_statistics (m, stat_name, gpt_rows ());
 
     gpt_made_by (m, y, RECOMPUTE_LAYERNORM);
     gpt_made_by (m, stat, RECOMPUTE_LAYERNORM);
@@ -178,7 +196,7 @@ void gpt_add_residual (struct gpt_maker *m, const char *name, const struct gpt_s
                                                 [RESIDUAL_SAMPLES] = gpt_samples (m) } });
 }
 
-int gpt_scratch (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols)
+int gpt_scratch (struct gpt_maker *m, const char *name, struct nn_extent rows, int64_t cols)
 {
     return gpt_tensor (m, name, LIFE_SHARED, rows, cols);
 }

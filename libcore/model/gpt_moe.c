@@ -12,7 +12,9 @@ struct half {
     struct gpt_maker *m;
     const struct model_moe *moe;
     const struct nn_experts *x;
-    int64_t rows, ranks;     /* tokens of this rank, ranks that share the experts */
+    int64_t ranks;           /* that share the experts */
+    struct nn_extent rows, choices, work; /* of this rank's tokens, of their choices, of its experts
+                                             in a round */
     bool alone;              /* this rank has all experts */
     bool add;                /* something writes the gradient of the hidden state before */
     int operand[MOE_NUM_OPERANDS];
@@ -23,7 +25,7 @@ struct half {
 };
 
 /* Kept for the backward pass, unless the whole half is computed again. */
-static int kept (struct half *h, const char *name, enum layer_type type, int64_t rows,
+static int kept (struct half *h, const char *name, enum layer_type type, struct nn_extent rows,
                  int64_t cols)
 {
     int t = gpt_typed (h->m, name, type, LIFE_SAVED, rows, cols);
@@ -32,14 +34,14 @@ static int kept (struct half *h, const char *name, enum layer_type type, int64_t
     return t;
 }
 
-static int scratch (struct half *h, const char *name, enum layer_type type, int64_t rows,
+static int scratch (struct half *h, const char *name, enum layer_type type, struct nn_extent rows,
                     int64_t cols)
 {
     return gpt_typed (h->m, name, type, LIFE_SHARED, rows, cols);
 }
 
-static int wide_gradient (struct half *h, const char *name, enum layer_type type, int64_t rows,
-                          int64_t cols)
+static int wide_gradient (struct half *h, const char *name, enum layer_type type,
+                          struct nn_extent rows, int64_t cols)
 {
     int t = gpt_gradient (h->m, name, rows, cols);
 
@@ -150,14 +152,16 @@ static void add_loss_tensors (struct half *h)
         int operand;
     } slopes[] = { { "moe_aux", MOE_AUX }, { "moe_seq_aux", MOE_SEQ_AUX },
                    { "moe_global_aux", MOE_GLOBAL_AUX } };
-    int64_t batch = h->m->shape->batch, experts = h->moe->experts;
+    struct nn_extent batch = nn_extent (NN_SEQUENCES, 1);
+    int64_t experts = h->moe->experts;
     bool any = false;
 
     for (int i = 0; i < MOE_NUM_AUX_LOSSES; i++) {
         if (h->moe->aux_coeff[i] == 0)
             continue;
         h->operand[slopes[i].operand] = kept (h, slopes[i].name, LAYER_FLOAT32,
-                                              i == MOE_SEQ_AUX_LOSS ? batch : 1, experts);
+                                              i == MOE_SEQ_AUX_LOSS ? batch : gpt_fixed (1),
+                                              experts);
         any = true;
     }
     if (!any)
@@ -172,8 +176,9 @@ static void add_loss_tensors (struct half *h)
 static void add_router (struct half *h)
 {
     enum layer_type type = h->moe->wide_router ? LAYER_FLOAT64 : LAYER_FLOAT32;
-    int64_t rows = h->rows, experts = h->moe->experts, topk = h->moe->topk;
-    int64_t tokens = h->m->shape->whole_seq * h->m->shape->batch;
+    struct nn_extent rows = h->rows, whole = nn_extent (NN_WHOLE_TOKENS, 1);
+    int64_t experts = h->moe->experts, topk = h->moe->topk;
+    bool split = h->m->shape->rows < nn_count (h->m->shape, whole);
     int *o = h->operand;
 
     o[MOE_ROUTER_X] = h->norm;
@@ -188,8 +193,8 @@ static void add_router (struct half *h)
     o[MOE_DPROB] = wide_gradient (h, "moe_prob", LAYER_FLOAT32, rows, topk);
     if (h->moe->wide_router && o[MOE_ROUTER_BIAS] != LAYER_NONE)
         o[MOE_ONES] = scratch (h, "moe_ones", LAYER_FLOAT32, rows, 1);
-    if (h->moe->choice == MOE_QUANTILE && rows < tokens)
-        o[MOE_ALL_LOGITS] = scratch (h, "moe_all_logits", type, tokens, experts);
+    if (h->moe->choice == MOE_QUANTILE && split)
+        o[MOE_ALL_LOGITS] = scratch (h, "moe_all_logits", type, whole, experts);
     add_loss_tensors (h);
     phase (h, "router", &op_moe_router);
     phase (h, "route", &op_moe_route);
@@ -201,14 +206,14 @@ static void add_preprocess (struct half *h)
     int64_t experts = h->moe->experts;
     int *o = h->operand;
 
-    if (h->x->capacity > 0)
+    if (h->m->shape->experts.capacity > 0)
         o[MOE_KEPT] = kept (h, "moe_kept", LAYER_INT32, h->rows, h->moe->topk);
     o[MOE_ROW] = kept (h, "moe_row", LAYER_INT32, h->rows, h->moe->topk);
-    o[MOE_SOURCE] = kept (h, "moe_source", LAYER_INT32, h->x->choices, 1);
-    o[MOE_OFFSET] = kept (h, "moe_offset", LAYER_INT64, experts + 1, 1);
+    o[MOE_SOURCE] = kept (h, "moe_source", LAYER_INT32, h->choices, 1);
+    o[MOE_OFFSET] = kept (h, "moe_offset", LAYER_INT64, gpt_fixed (experts + 1), 1);
     if (!h->alone) {
-        o[MOE_COUNT] = scratch (h, "moe_count", LAYER_INT64, experts, 1);
-        o[MOE_COUNTS] = kept (h, "moe_counts", LAYER_INT64, h->ranks, experts);
+        o[MOE_COUNT] = scratch (h, "moe_count", LAYER_INT64, gpt_fixed (experts), 1);
+        o[MOE_COUNTS] = kept (h, "moe_counts", LAYER_INT64, gpt_fixed (h->ranks), experts);
     }
     phase (h, "preprocess", &op_moe_preprocess);
 }
@@ -218,7 +223,8 @@ static void add_preprocess (struct half *h)
 static void add_expert_tensors (struct half *h)
 {
     const struct model_config *c = &h->m->nn->config;
-    int64_t rows = h->x->rows, ffn = h->x->local_ffn, wide = ffn * (c->gated ? 2 : 1);
+    struct nn_extent rows = h->work;
+    int64_t ffn = h->x->local_ffn, wide = ffn * (c->gated ? 2 : 1);
     int64_t hidden = h->x->hidden;
     int *o = h->operand;
 
@@ -239,20 +245,21 @@ static void add_expert_tensors (struct half *h)
 static void add_more_tensors (struct half *h)
 {
     const struct layer_spec *spec = h->m->spec;
+    struct nn_extent begins = gpt_fixed (h->x->local + 1);
     int *o = h->operand;
 
-    o[MOE_BEGIN] = kept (h, "moe_begin", LAYER_INT64, h->x->local + 1, 1);
-    o[MOE_MORE_BEGIN] = scratch (h, "moe_more_begin", LAYER_INT64, h->x->local + 1, 1);
-    o[MOE_MORE_INPUT] = scratch (h, "moe_more_input", LAYER_OF_MODEL, h->x->rows, h->x->hidden);
-    o[MOE_MORE_PROB] = scratch (h, "moe_more_prob", LAYER_FLOAT32, h->x->rows, 1);
-    o[MOE_MORE_FC1] = scratch (h, "moe_more_fc1", LAYER_OF_MODEL, h->x->rows,
+    o[MOE_BEGIN] = kept (h, "moe_begin", LAYER_INT64, begins, 1);
+    o[MOE_MORE_BEGIN] = scratch (h, "moe_more_begin", LAYER_INT64, begins, 1);
+    o[MOE_MORE_INPUT] = scratch (h, "moe_more_input", LAYER_OF_MODEL, h->work, h->x->hidden);
+    o[MOE_MORE_PROB] = scratch (h, "moe_more_prob", LAYER_FLOAT32, h->work, 1);
+    o[MOE_MORE_FC1] = scratch (h, "moe_more_fc1", LAYER_OF_MODEL, h->work,
                                spec->tensor[o[MOE_FC1]].shape[1]);
-    o[MOE_MORE_ACT] = scratch (h, "moe_more_act", LAYER_OF_MODEL, h->x->rows, h->x->local_ffn);
+    o[MOE_MORE_ACT] = scratch (h, "moe_more_act", LAYER_OF_MODEL, h->work, h->x->local_ffn);
 }
 
 /* Rows that an exchange moves, and a number for each. */
 static void add_pair (struct half *h, const char *name, const char *prob_name, int operand,
-                      int prob, int64_t rows)
+                      int prob, struct nn_extent rows)
 {
     h->operand[operand] = scratch (h, name, LAYER_OF_MODEL, rows, h->x->hidden);
     h->operand[prob] = scratch (h, prob_name, LAYER_FLOAT32, rows, 1);
@@ -263,41 +270,42 @@ static void add_exchange_tensors (struct half *h)
     int *o = h->operand;
 
     add_more_tensors (h);
-    add_pair (h, "moe_sent", "moe_sent_prob", MOE_SENT, MOE_SENT_PROB, h->x->choices);
-    o[MOE_DSENT] = gpt_gradient (h->m, "moe_sent", h->x->choices, h->x->hidden);
-    o[MOE_DSENT_PROB] = wide_gradient (h, "moe_sent_prob", LAYER_FLOAT32, h->x->choices, 1);
+    add_pair (h, "moe_sent", "moe_sent_prob", MOE_SENT, MOE_SENT_PROB, h->choices);
+    o[MOE_DSENT] = gpt_gradient (h->m, "moe_sent", h->choices, h->x->hidden);
+    o[MOE_DSENT_PROB] = wide_gradient (h, "moe_sent_prob", LAYER_FLOAT32, h->choices, 1);
     add_pair (h, "moe_received", "moe_received_prob", MOE_RECEIVED, MOE_RECEIVED_PROB,
-              h->x->limit);
+              nn_extent (NN_RECEIVED, 1));
     if (h->x->etp_size > 1) {
         add_pair (h, "moe_gathered", "moe_gathered_prob", MOE_GATHERED, MOE_GATHERED_PROB,
-                  h->x->rows);
+                  h->work);
         add_pair (h, "moe_summands", "moe_summands_prob", MOE_SUMMANDS, MOE_SUMMANDS_PROB,
-                  h->x->rows);
+                  h->work);
     }
-    o[MOE_CHUNK_ROW] = scratch (h, "moe_chunk_row", LAYER_INT32, h->x->rows, 1);
-    o[MOE_CHUNK_SOURCE] = scratch (h, "moe_chunk_source", LAYER_INT32, h->x->rows, 1);
+    o[MOE_CHUNK_ROW] = scratch (h, "moe_chunk_row", LAYER_INT32, h->work, 1);
+    o[MOE_CHUNK_SOURCE] = scratch (h, "moe_chunk_source", LAYER_INT32, h->work, 1);
 }
 
 static void add_gather_tensors (struct half *h)
 {
-    int64_t all = h->ranks * h->rows, topk = h->moe->topk, hidden = h->x->hidden;
+    struct nn_extent all = nn_times (h->rows, h->ranks);
+    int64_t topk = h->moe->topk, hidden = h->x->hidden;
     int *o = h->operand;
 
     add_more_tensors (h);
     o[MOE_ALL_X] = scratch (h, "moe_all_x", LAYER_OF_MODEL, all, hidden);
     o[MOE_ALL_INDEX] = kept (h, "moe_all_index", LAYER_INT32, all, topk);
-    o[MOE_ALL_PROB] = scratch (h, "moe_all_prob", LAYER_FLOAT32, all * topk, 1);
+    o[MOE_ALL_PROB] = scratch (h, "moe_all_prob", LAYER_FLOAT32, nn_times (all, topk), 1);
     o[MOE_ALL_ROW] = scratch (h, "moe_all_row", LAYER_INT32, all, topk);
-    o[MOE_ALL_SOURCE] = scratch (h, "moe_all_source", LAYER_INT32, h->x->rows, 1);
+    o[MOE_ALL_SOURCE] = scratch (h, "moe_all_source", LAYER_INT32, h->work, 1);
     o[MOE_ALL_Y] = scratch (h, "moe_all_y", LAYER_OF_MODEL, all, hidden);
     o[MOE_DALL_X] = gpt_gradient (h->m, "moe_all_x", all, hidden);
-    o[MOE_DALL_PROB] = wide_gradient (h, "moe_all_prob", LAYER_FLOAT32, all * topk, 1);
+    o[MOE_DALL_PROB] = wide_gradient (h, "moe_all_prob", LAYER_FLOAT32, nn_times (all, topk), 1);
     o[MOE_DALL_Y] = gpt_gradient (h->m, "moe_all_y", all, hidden);
 }
 
 /* --- shared experts --- */
 
-static int shared_tensor (struct half *h, const char *name, int64_t rows, int64_t cols)
+static int shared_tensor (struct half *h, const char *name, struct nn_extent rows, int64_t cols)
 {
     int t = gpt_tensor (h->m, name, LIFE_SAVED, rows, cols);
 
@@ -309,7 +317,7 @@ static int shared_tensor (struct half *h, const char *name, int64_t rows, int64_
 /* The gate's score of each token: sigmoid (x W^T). */
 static int add_gate_score (struct half *h, int *dscore)
 {
-    int64_t rows = h->rows;
+    struct nn_extent rows = h->rows;
     int logit = kept (h, "shared_logit", LAYER_FLOAT32, rows, 1);
     int dlogit = wide_gradient (h, "shared_logit", LAYER_FLOAT32, rows, 1);
     int index = kept (h, "shared_index", LAYER_INT32, rows, 1);
@@ -330,7 +338,8 @@ static void add_shared (struct half *h)
 {
     struct gpt_maker *m = h->m;
     const struct model_config *c = &m->nn->config;
-    int64_t tokens = m->shape->tokens, ffn = h->moe->shared_ffn / m->nn->tp_size;
+    struct nn_extent tokens = gpt_tokens ();
+    int64_t ffn = h->moe->shared_ffn / m->nn->tp_size;
     int64_t width = ffn * (c->gated ? 2 : 1);
     int dscore = LAYER_NONE;
     int score = h->moe->shared_gate ? add_gate_score (h, &dscore) : LAYER_NONE;
@@ -507,7 +516,9 @@ static void add_ways (struct half *h)
 void gpt_add_experts (struct gpt_maker *m, int in, int out)
 {
     const struct nn *nn = m->nn;
-    struct half h = { .m = m, .moe = &nn->config.moe, .x = &nn->experts, .rows = m->shape->rows };
+    struct half h = { .m = m, .moe = &nn->config.moe, .x = &nn->experts, .rows = gpt_rows (),
+                      .choices = nn_extent (NN_CHOICES, 1),
+                      .work = nn_extent (NN_EXPERT_ROWS, 1) };
     struct gpt_norm norm = gpt_norm_params (m, "pre_mlp_layernorm.weight",
                                             "pre_mlp_layernorm.bias", nn->hidden,
                                             KIND_NORM2_WEIGHT, false);
@@ -517,9 +528,9 @@ void gpt_add_experts (struct gpt_maker *m, int in, int out)
     h.alone = h.ranks == 1;
     h.add = h.moe->shared_ffn > 0;
     add_params (&h);
-    h.dnorm = gpt_gradient (m, "norm", m->shape->tokens, nn->hidden);
+    h.dnorm = gpt_gradient (m, "norm", gpt_tokens (), nn->hidden);
     h.sum = (struct gpt_sum){ gpt_branch (m),
-                              gpt_gradient (m, "branch", m->shape->rows, nn->hidden) };
+                              gpt_gradient (m, "branch", gpt_rows (), nn->hidden) };
     m->scopes = GRAPH_BIT (GRAPH_MOE) | GRAPH_BIT (GRAPH_MOE_ROUTER);
     m->fixed = h.x->padded;
     h.norm = gpt_add_norm (m, "pre_mlp_layernorm", "norm2", "stat2", true, in, norm, h.dnorm);

@@ -6,7 +6,7 @@
 static int add_embedding (struct gpt_maker *m, int word, int demb)
 {
     int sum = gpt_branch (m), emb = gpt_hidden (m, "embedding", LIFE_SAVED);
-    int tokens = gpt_input (m, "tokens", LAYER_INT32, m->shape->tokens, true);
+    int tokens = gpt_input (m, "tokens", LAYER_INT32, gpt_tokens (), true);
     bool detached = m->nn->config.mtp_detached;
     int back = detached ? LAYER_NONE : demb;
 
@@ -25,7 +25,8 @@ static int add_embedding (struct gpt_maker *m, int word, int demb)
 
 void gpt_make_mtp_input (struct gpt_maker *m)
 {
-    int64_t h = m->nn->hidden, tokens = m->shape->tokens;
+    struct nn_extent tokens = gpt_tokens ();
+    int64_t h = m->nn->hidden;
     int in = gpt_hidden (m, "input", LIFE_INPUT), out = gpt_hidden (m, "output", LIFE_OUTPUT);
     struct gpt_norm enorm = gpt_norm_params (m, "enorm.weight", "enorm.bias", h,
                                              KIND_MTP_ENORM_WEIGHT, false);
@@ -34,7 +35,7 @@ void gpt_make_mtp_input (struct gpt_maker *m)
     int weight = gpt_matrix (m, "eh_proj.weight", SPLIT_ROWS, h, 2 * h, INIT_NORMAL,
                              KIND_MTP_PROJ);
     int word = gpt_vocabulary (m, "embedding.word_embeddings.weight", KIND_WORD, true);
-    int demb = gpt_gradient (m, "branch", m->shape->rows, h);
+    int demb = gpt_gradient (m, "branch", gpt_rows (), h);
     int da = gpt_gradient (m, "mtp_enorm", tokens, h), db = gpt_gradient (m, "norm", tokens, h);
     int emb = add_embedding (m, word, demb);
     int hidden = m->gradient, a, b, both;

@@ -29,12 +29,13 @@ enum {
 /* A layer that is being specified. */
 struct gpt_maker {
     const struct nn *nn;
-    const struct nn_shape *shape;
+    const struct nn_shape *shape; /* the planned one */
     struct layer_spec *spec;
     struct nn_exchange exchange; /* of a transformer layer */
     bool experts;                /* of a transformer layer: it has some */
     int gradient; /* of the hidden state */
     int samples;  /* of gpt_samples(); LAYER_NONE: not yet */
+    int positions; /* of gpt_positions() */
     int all_rows, converted; /* scratch of gpt_phase(); LAYER_NONE: not yet */
     unsigned scopes; /* of the phases that are added next: GRAPH_BIT() */
     bool fixed;      /* the phases that are added next have known counts */
@@ -63,20 +64,38 @@ int gpt_matrix (struct gpt_maker *m, const char *name, enum param_split split, i
 int gpt_gated (struct gpt_maker *m, const char *name, int64_t ffn, int64_t cols, enum init init,
                int kind);
 
-/* Tensors: of a type, of the model's. */
+/* A number of rows that every pass has; this rank's rows, those of all tokens. */
+static inline struct nn_extent gpt_fixed (int64_t n)
+{
+    return nn_extent (NN_ONE, n);
+}
+
+static inline struct nn_extent gpt_rows (void)
+{
+    return nn_extent (NN_ROWS, 1);
+}
+
+static inline struct nn_extent gpt_tokens (void)
+{
+    return nn_extent (NN_TOKENS, 1);
+}
+
+/* Tensors: of a type, of the model's.  The shape of the maker is the planned one, and passes have
+ * as many rows as their own shapes say.
+ */
 int gpt_typed (struct gpt_maker *m, const char *name, enum layer_type type, enum layer_life life,
-               int64_t rows, int64_t cols);
-int gpt_tensor (struct gpt_maker *m, const char *name, enum layer_life life, int64_t rows,
+               struct nn_extent rows, int64_t cols);
+int gpt_tensor (struct gpt_maker *m, const char *name, enum layer_life life, struct nn_extent rows,
                 int64_t cols);
 
 /* A module that can be recomputed makes tensor 't'. */
 void gpt_made_by (struct gpt_maker *m, int t, enum recompute_module module);
 
 /* A tensor that is float32 for every type of the model, and is kept. */
-int gpt_statistics (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols);
+int gpt_statistics (struct gpt_maker *m, const char *name, struct nn_extent rows, int64_t cols);
 
 /* Made by backward passes, of no use between layers. */
-int gpt_gradient (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols);
+int gpt_gradient (struct gpt_maker *m, const char *name, struct nn_extent rows, int64_t cols);
 
 /* [rows, hidden] of this rank. */
 int gpt_hidden (struct gpt_maker *m, const char *name, enum layer_life life);
@@ -87,8 +106,12 @@ int gpt_branch (struct gpt_maker *m);
 /* An input (inputs.h) of 'n' elements; 'mtp': of parts of 'n' elements, of which each layer for
  * multi-token prediction reads its own.  gpt_samples() is the one of all phases that draw.
  */
-int gpt_input (struct gpt_maker *m, const char *name, enum layer_type type, int64_t n, bool mtp);
+int gpt_input (struct gpt_maker *m, const char *name, enum layer_type type, struct nn_extent n,
+               bool mtp);
 int gpt_samples (struct gpt_maker *m);
+
+/* The input of the positions of all tokens, of a model with caches; LAYER_NONE without caches. */
+int gpt_positions (struct gpt_maker *m);
 
 /* Add a phase.  OPS_ALL_ROWS and OPS_CONVERTED are added to its operands. */
 void gpt_phase (struct gpt_maker *m, const struct phase *p);
@@ -96,7 +119,7 @@ void gpt_phase (struct gpt_maker *m, const struct phase *p);
 /* The parameters of a norm; what the backward pass of a norm of 'rows' rows needs. */
 struct gpt_norm gpt_norm_params (struct gpt_maker *m, const char *weight, const char *bias,
                                  int64_t n, int kind, bool partial);
-int gpt_norm_statistics (struct gpt_maker *m, const char *name, int64_t rows);
+int gpt_norm_statistics (struct gpt_maker *m, const char *name, struct nn_extent rows);
 
 /* A norm of hidden states: its result.  'dy' is what the linear layer behind it starts to reduce.
  * 'adds': the gradient of x is added to.
@@ -110,7 +133,7 @@ void gpt_add_residual (struct gpt_maker *m, const char *name, const struct gpt_s
                        int out, int bias, int which);
 
 /* Memory of no use between phases. */
-int gpt_scratch (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols);
+int gpt_scratch (struct gpt_maker *m, const char *name, struct nn_extent rows, int64_t cols);
 
 /* A word embedding or the weight of an output layer; the weight of a head, which may be either. */
 int gpt_vocabulary (struct gpt_maker *m, const char *name, int kind, bool whole_name);

@@ -99,20 +99,24 @@ static void setup_sizes (struct model *m, const struct job *job)
     nn->cp_inner = job_comm_context (job, true);
     nn->cp_outer = job_comm_context (job, false);
     nn->context = m->spec.context;
+    nn->sequence_parallel = m->spec.sequence_parallel;
+    nn->cache = (struct nn_cache){ m->spec.cache.sequences, m->spec.cache.length };
     setup_experts (nn, job);
     nn_set_sizes (nn);
 }
 
-static void setup_shape (struct model *m)
+static void setup_shape (struct model *m, enum model_passes kind, int batch, int seq)
 {
-    struct nn_shape *s = &m->shape;
+    struct nn_shape *s = &m->shape[kind];
+    const struct nn_sequence rows = { .rows = m->spec.cache.rows };
 
-    s->batch = m->spec.micro_batch_size;
-    s->whole_seq = m->spec.config.seq_length;
-    s->seq = s->whole_seq / m->nn.cp_size;
-    s->tokens = s->batch * s->seq;
-    s->rows = m->spec.sequence_parallel ? s->tokens / m->nn.tp_size : s->tokens;
-    nn_set_rows (&m->nn, s);
+    if (m->nn.cache.length > 0)
+        nn_shape_continue (s, &m->nn, &rows, 1, m->spec.cache.wanted);
+    else
+        nn_shape_init (s, &m->nn, batch, seq);
+    s->sequence = NULL;
+    s->num_sequences = 0;
+    nn_plan_shape (&m->planned, s);
     if (s->rows == s->tokens && m->nn.cp_size == 1)
         return;
     // from model_bind() on they have values
@@ -120,6 +124,22 @@ static void setup_shape (struct model *m)
     if (m->nn.cp_size > 1)
         s->positions = (struct tensor){ .dtype = MG_INT32, .ndims = 1, .shape = { s->whole_seq },
                                         .live = s->whole_seq };
+}
+
+static int eval_batch (const struct model_spec *s)
+{
+    return s->eval_micro_batch_size > 0 ? s->eval_micro_batch_size : s->micro_batch_size;
+}
+
+static int eval_seq (const struct model_spec *s)
+{
+    return s->eval_seq_length > 0 ? s->eval_seq_length : s->config.seq_length;
+}
+
+static void setup_shapes (struct model *m)
+{
+    setup_shape (m, MODEL_TRAINING, m->spec.micro_batch_size, m->spec.config.seq_length);
+    setup_shape (m, MODEL_EVALUATION, eval_batch (&m->spec), eval_seq (&m->spec));
 }
 
 /* Of transformer layers: what is captured, and what is computed again. */
@@ -141,7 +161,7 @@ static int setup_block (struct model *m, struct layer_spec *spec, struct layer_s
 
 static int setup_specs (struct model *m, struct mg_error *err)
 {
-    if (model_list_create (&m->list, model_family (&m->nn.config), &m->nn, &m->shape, err) < 0
+    if (model_list_create (&m->list, model_family (&m->nn.config), &m->nn, &m->planned, err) < 0
         || !(m->again_spec = model_allocate ((size_t)m->list.family->num_specs,
                                              sizeof (*m->again_spec), err)))
         return -1;
@@ -259,7 +279,7 @@ static int describe_chunks (struct model *m, const struct stages *stages, int ra
                             struct mg_error *err)
 {
     struct model_describer d = { .nn = &m->nn, .list = &m->list,
-                                 .sequence_parallel = m->shape.rows < m->shape.tokens };
+                                 .sequence_parallel = m->planned.rows < m->planned.tokens };
     size_t n = (size_t)stages->vpp, records = 0;
 
     if (!(m->chunk = model_allocate (n, sizeof (*m->chunk), err)))
@@ -355,15 +375,58 @@ static int check_experts (const struct model_config *c, const struct model_layou
 static int check_rows (const struct nn *nn, const struct nn_shape *shape, struct mg_error *err)
 {
     const struct nn_experts *x = &nn->experts;
+    const struct nn_expert_rows *r = &shape->experts;
     double all = (double)shape->rows * nn->config.moe.topk * x->ep_size * x->etp_size;
 
     if (nn->config.moe.experts == 0
-        || (all <= INT32_MAX && x->rows <= INT32_MAX && x->choices <= INT32_MAX))
+        || (all <= INT32_MAX && r->rows <= INT32_MAX && r->choices <= INT32_MAX))
         return 0;
     return mg_error_set (err, ERANGE, "model: the tokens of %d ranks that share experts, %lld each "
                          "with topk %d, take %.4g rows, want at most %d",
                          x->ep_size * x->etp_size, (long long)shape->rows, nn->config.moe.topk, all,
                          INT32_MAX);
+}
+
+/* Rules for passes over 'batch' sequences of 'seq' positions. */
+static int check_passes (const struct model_spec *spec, const struct model_layout *layout,
+                         int batch, int seq, const char *prefix, struct mg_error *err)
+{
+    struct model_config config = spec->config;
+
+    config.seq_length = seq;
+    if (config.positions != MODEL_LEARNED && config.max_positions < seq)
+        config.max_positions = seq; // no table ends there
+    if (model_config_validate (&config, layout, err) < 0)
+        return prefix[0] ? mg_error_prefix (err, "evaluation") : -1;
+    if (batch < 1 || (int64_t)batch * seq > INT32_MAX)
+        return mg_error_set (err, EINVAL, "%smicro-batch-size %d x %sseq-length %d is not 1 to "
+                             "2^31 - 1", prefix, batch, prefix, seq);
+    return 0;
+}
+
+/* What a model with caches can have. */
+static int check_cache (const struct model_spec *spec, const struct model_layout *layout,
+                        struct mg_error *err)
+{
+    const struct model_config *c = &spec->config;
+
+    if (spec->cache.length == 0 && spec->cache.sequences == 0)
+        return 0;
+    if (spec->cache.length < 1 || spec->cache.sequences < 1 || spec->cache.rows < 1
+        || spec->cache.wanted < 1 || spec->cache.wanted > spec->cache.rows)
+        return mg_error_set (err, EINVAL, "model: caches of %d sequences, %d positions, passes of "
+                             "%d rows, %d of them wanted: want 1 or more of each, and no more "
+                             "wanted than rows", spec->cache.sequences, spec->cache.length,
+                             spec->cache.rows, spec->cache.wanted);
+    if (c->positions == MODEL_LEARNED && spec->cache.length > c->max_positions)
+        return mg_error_set (err, EINVAL, "model: caches of %d positions, the model has %d",
+                             spec->cache.length, c->max_positions);
+    if (layout->cp > 1 || c->mtp_num_layers > 0)
+        return mg_error_set (err, ENOTSUP, "model: caches exclude %s in this version",
+                             layout->cp > 1 ? "context parallelism" : "multi-token prediction");
+    if (spec->recompute.granularity != RECOMPUTE_NOTHING || spec->graphs.impl != GRAPHS_NONE)
+        return mg_error_set (err, EINVAL, "model: caches exclude recomputation and graphs");
+    return 0;
 }
 
 struct model *model_create (const struct model_spec *spec, const struct job *job,
@@ -380,17 +443,12 @@ struct model *model_create (const struct model_spec *spec, const struct job *job
     };
     struct model *m;
 
-    if (model_config_validate (&spec->config, &layout, err) < 0
-        || check_levels (spec, job, layout.cp, err) < 0)
+    if (check_passes (spec, &layout, spec->micro_batch_size, spec->config.seq_length, "", err) < 0
+        || check_passes (spec, &layout, eval_batch (spec), eval_seq (spec), "eval-", err) < 0
+        || check_cache (spec, &layout, err) < 0 || check_levels (spec, job, layout.cp, err) < 0)
         return NULL;
     if (check_experts (&spec->config, &layout, err) < 0)
         return NULL;
-    if (spec->micro_batch_size < 1
-        || (int64_t)spec->micro_batch_size * spec->config.seq_length > INT32_MAX) {
-        mg_error_set (err, EINVAL, "micro-batch-size %d x seq-length %d is not 1 to 2^31 - 1",
-                      spec->micro_batch_size, spec->config.seq_length);
-        return NULL;
-    }
     if (!(m = calloc (1, sizeof (*m)))) {
         mg_error_set (err, ENOMEM, "model: out of memory");
         return NULL;
@@ -398,8 +456,8 @@ struct model *model_create (const struct model_spec *spec, const struct job *job
     m->spec = *spec;
     m->device = job_device (job);
     setup_sizes (m, job);
-    setup_shape (m);
-    if (check_rows (&m->nn, &m->shape, err) < 0 || setup_streams (m, err) < 0
+    setup_shapes (m);
+    if (check_rows (&m->nn, &m->planned, err) < 0 || setup_streams (m, err) < 0
         || setup_specs (m, err) < 0 || setup_losses (m, err) < 0
         || model_config_sizes (&spec->config, &m->sizes, err) < 0
         || setup_chunks (m, job, err) < 0)
@@ -428,6 +486,7 @@ void model_destroy (struct model *m)
     for (int p = 0; p < m->num_pools; p++)
         model_clear_slots (&m->pool[p]);
     free (m->shared.set);
+    free (m->cache);
     model_list_clear (&m->list);
     free (m->again_spec);
     free (m->loss_row);
@@ -488,22 +547,23 @@ int model_num_pools (const struct model *m)
 
 struct model_cost model_cost (const struct model *m)
 {
+    const struct nn_shape *shape = &m->shape[MODEL_TRAINING];
     struct model_cost cost = { 0 };
 
     for (int c = 0; c < m->num_chunks; c++) {
         for (int l = 0; l < m->chunk[c].num_layers; l++) {
             const struct layer *layer = &m->chunk[c].layer[l];
 
-            cost.forward += layer_cost (layer->spec, UINT64_MAX, &m->nn, &m->shape);
-            cost.again += layer_cost (layer->spec, layer_again (layer), &m->nn, &m->shape);
+            cost.forward += layer_cost (layer->spec, UINT64_MAX, &m->nn, shape);
+            cost.again += layer_cost (layer->spec, layer_again (layer), &m->nn, shape);
         }
     }
     return cost;
 }
 
-size_t model_boundary_count (const struct model *m)
+size_t model_boundary_count (const struct model *m, const struct nn_shape *shape)
 {
-    return (size_t)m->shape.rows * (size_t)m->nn.hidden;
+    return (size_t)(shape ? shape : &m->shape[MODEL_TRAINING])->rows * (size_t)m->nn.hidden;
 }
 
 enum mg_dtype model_dtype (const struct model *m)
@@ -590,7 +650,7 @@ void model_read_routers (const struct model *m, struct router_stats *stats)
     for (int i = 0; i < m->num_routers; i++) {
         const struct router_state *r = &m->router[i];
 
-        router_read (r, &m->nn, &m->shape, &stats[r->layer]);
+        router_read (r, &m->nn, &m->shape[MODEL_TRAINING], &stats[r->layer]);
     }
 }
 
@@ -618,7 +678,20 @@ const struct nn *model_nn (const struct model *m)
     return &m->nn;
 }
 
-const struct nn_shape *model_shape (const struct model *m)
+int model_continue (const struct model *m, const struct nn_sequence *sequence, int n,
+                    int64_t wanted, struct nn_shape *shape, struct mg_error *err)
 {
-    return &m->shape;
+    nn_shape_continue (shape, &m->nn, sequence, n, wanted);
+    shape->angles = m->shape[MODEL_EVALUATION].angles;
+    return nn_fits (&m->planned, shape, err) < 0 ? -1 : nn_check_sequences (&m->nn, shape, err);
+}
+
+const struct nn_shape *model_shape (const struct model *m, enum model_passes kind)
+{
+    return &m->shape[kind];
+}
+
+const struct nn_shape *model_planned_shape (const struct model *m)
+{
+    return &m->planned;
 }

@@ -23,9 +23,24 @@
 struct model;
 struct check;
 
+/* The kinds of passes that a model is made for.  Each has a shape of its own (struct nn_shape), and
+ * the model has memory for the largest counts of all.
+ */
+enum model_passes { MODEL_TRAINING, MODEL_EVALUATION, MODEL_NUM_PASSES };
+
 struct model_spec {
     struct model_config config;
     int micro_batch_size;
+    /* Of passes that evaluate; 0: as those that train, which have config.seq_length. */
+    int eval_micro_batch_size, eval_seq_length;
+    /* Keys and values of so many positions of so many sequences are kept from pass to pass, and a
+     * pass continues sequences (model_continue()); zeros: none.  Such a model has no backward
+     * passes and no losses.
+     */
+    struct {
+        int sequences, length;
+        int rows, wanted; /* of a pass, and those of them that the head takes, at most */
+    } cache;
     enum mg_dtype dtype;    /* of parameters and activations: float32, bfloat16, float16 */
     bool float8_weights;    /* the matrices of layers are stored in float8 (E4M3) */
     bool sequence_parallel; /* tensors outside tensor-parallel regions are split by rows */
@@ -94,11 +109,13 @@ int model_bind (struct model *m, const int *slots, struct mg_error *err);
 /* Bytes of pinned host memory that model_bind() allocates and keeps. */
 int64_t model_staging_bytes (const struct model *m, const int *slots);
 
-/* The inputs that the layers of a chunk read (nn/inputs.h), without memory; those of a slot, which
- * the caller fills before model_forward().
+/* The inputs that the layers of a chunk read (nn/inputs.h), without memory, as planned; those of a
+ * slot for a pass of a shape (NULL: that of training), which the caller fills before
+ * model_forward().
  */
 const struct nn_inputs *model_reads (const struct model *m, int chunk);
-struct nn_inputs model_inputs (const struct model *m, int chunk, int slot);
+struct nn_inputs model_inputs (const struct model *m, const struct nn_shape *shape, int chunk,
+                               int slot);
 
 /* Boundary tensors of a chunk's slot, [rows, hidden] of the model's type: its input, its output
  * and its gradient.  The caller does not fill the input of the model's first chunk.  The gradient
@@ -107,7 +124,7 @@ struct nn_inputs model_inputs (const struct model *m, int chunk, int slot);
 void *model_input (const struct model *m, int chunk, int slot);
 void *model_output (const struct model *m, int chunk, int slot);
 void *model_gradient (const struct model *m, int chunk, int slot);
-size_t model_boundary_count (const struct model *m);
+size_t model_boundary_count (const struct model *m, const struct nn_shape *shape);
 enum mg_dtype model_dtype (const struct model *m);
 
 /* Functions that a pass calls; each may be NULL.  A pass calls params_needed() before it reads
@@ -123,6 +140,8 @@ struct model_hooks {
 
 /* The mode of a pass. */
 struct model_mode {
+    const struct nn_shape *shape; /* of the passes: model_shape(), or model_continue(); NULL: that
+                                     of training */
     bool training;       /* dropout is on */
     double loss_weight;  /* of a microbatch in the loss: the loss scale / number of microbatches;
                             with per_token_loss the loss scale alone.  Read by model_begin() */
@@ -255,7 +274,16 @@ int model_copy_routers (struct model *m, struct mg_error *err);
 bool model_has_loss (const struct model *m);
 
 struct mg_stream *model_stream (struct model *m);
-const struct nn_shape *model_shape (const struct model *m);
+
+/* Set the shape of a pass of a model with caches over rows of 'n' sequences, which outlive the
+ * pass; the head takes 'wanted' rows.  -1, EINVAL and a text if that is more than is planned.
+ */
+int model_continue (const struct model *m, const struct nn_sequence *sequence, int n,
+                    int64_t wanted, struct nn_shape *shape, struct mg_error *err);
+
+/* The shape of passes of a kind; the planned one, which has the largest counts of all kinds. */
+const struct nn_shape *model_shape (const struct model *m, enum model_passes kind);
+const struct nn_shape *model_planned_shape (const struct model *m);
 const struct nn *model_nn (const struct model *m);
 
 #endif /* LIBCORE_MODEL_MODEL_H */

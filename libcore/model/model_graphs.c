@@ -57,6 +57,7 @@ static struct layer_graph *capture (struct model *m, const struct model_mode *mo
 {
     struct pass pass = model_start (m, mode);
 
+    model_shape_slot (m, pass.shape, chunk, slot);
     model_point (m, &pass, chunk, slot, l);
     pass.training = true;
     pass.check = NULL;
@@ -154,8 +155,8 @@ struct model_captured model_captured (const struct model *m, int chunk)
         const struct layer_spec *spec = c->layer[l].spec;
 
         captured.layers += has_graph (&c->layer[l]);
-        all += layer_cost (spec, UINT64_MAX, &m->nn, &m->shape);
-        part += layer_cost (spec, captured_phases (spec), &m->nn, &m->shape);
+        all += layer_cost (spec, UINT64_MAX, &m->nn, &m->shape[MODEL_TRAINING]);
+        part += layer_cost (spec, captured_phases (spec), &m->nn, &m->shape[MODEL_TRAINING]);
     }
     if (m->spec.graphs.impl == GRAPHS_ITERATION)
         captured.share = 1;

@@ -96,7 +96,7 @@ void model_list_clear (struct model_list *l)
 
 int model_list_describe (struct model_list *l, const struct model_config *c, struct mg_error *err)
 {
-    const struct nn_shape shape = model_describing_shape (c);
+    struct nn_shape shape = model_describing_shape (c);
     struct nn nn = model_describing_nn (c, 1, 1, 1, false);
 
     nn_set_rows (&nn, &shape);

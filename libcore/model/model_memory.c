@@ -62,9 +62,19 @@ static int set_of (const struct layer *layer, const struct layer_tensor *row)
     return -1;
 }
 
-int64_t model_split_count (const struct model *m)
+int64_t model_split_count (const struct model *m, const struct nn_shape *shape)
 {
-    return (m->shape.rows * m->nn.hidden + m->nn.tp_size - 1) / m->nn.tp_size;
+    return (shape->rows * m->nn.hidden + m->nn.tp_size - 1) / m->nn.tp_size;
+}
+
+/* Place of a layer's tensor 'i', which is kept from pass to pass, among those of the model. */
+static size_t cache_at (const struct layer *layer, int i)
+{
+    size_t at = layer->cache;
+
+    for (int k = 1; k < i; k++)
+        at += layer->spec->tensor[k].life == LIFE_CACHE;
+    return at;
 }
 
 /* Memory of a layer's output that is kept from one microbatch's pass to the next. */
@@ -74,7 +84,7 @@ static void carve_output (const struct model *m, const struct layer *layer, stru
     if (layer->step == 0) // what is at the bottom of a model gets no input
         t->data = s->input.data;
     else if (layer->unit.split > 0) {
-        *part = take (a, m->nn.dtype, model_split_count (m), 1);
+        *part = take (a, m->nn.dtype, model_split_count (m, &m->planned), 1);
         t->data = m->shared.whole[layer->unit.split - 1].data;
     } else
         tensor_take (t, a);
@@ -110,6 +120,9 @@ static struct tensor carve_tensor (const struct model *m, const struct layer *la
         if (in && in->tensor.data)
             t.data = tensor_at (&in->tensor, row->parts > 0 ? layer->mtp * row->shape[0] : 0);
         break;
+    case LIFE_CACHE:
+        t.data = m->cache[cache_at (layer, i)].data;
+        break;
     case LIFE_LOSS:
         if (m->shared.loss.data)
             t.data = tensor_at (&m->shared.loss, 3 * (layer->loss - 1));
@@ -144,17 +157,18 @@ static void carve_chunk (const struct model *m, const struct chunk *chunk,
 /* A slot of a pool: inputs, boundaries, and the layers of each of its chunks in the same place. */
 static void carve_slot (const struct model *m, int pool, struct slot *s, struct arena *a)
 {
-    const struct nn_shape *shape = &m->shape;
+    const struct nn_shape *shape = &m->planned;
     enum mg_dtype dtype = m->nn.dtype;
     struct arena start;
     size_t most;
     bool overflow = false;
 
-    *s = (struct slot){ .in = m->pool[pool].in, .tensor = s->tensor, .routed = s->routed };
+    *s = (struct slot){ .live = *shape, .in = m->pool[pool].in, .tensor = s->tensor,
+                        .routed = s->routed };
     for (int i = 0; i < s->in.n; i++)
         tensor_take (&s->in.input[i].tensor, a);
     s->input = take (a, dtype, shape->rows, m->nn.hidden);
-    s->gradient = take (a, dtype, shape->rows, m->nn.hidden);
+    s->gradient = take (a, dtype, m->num_caches > 0 ? 0 : shape->rows, m->nn.hidden);
     start = *a;
     most = a->used;
     for (int c = 0; c < m->num_chunks; c++) {
@@ -175,14 +189,15 @@ static bool is_stored (const struct param *p)
     return p->storage != p->dtype;
 }
 
-/* The weights of losses, and two scales in the room of each further number. */
+/* The weights of losses, and two scales in the room of each further number; at least one number. */
 static int64_t num_values (const struct model *m)
 {
-    int64_t scales = 0;
+    int64_t scales = 0, n;
 
     for (size_t i = 0; i < m->num_params; i++)
         scales += is_stored (&m->param[i]);
-    return m->list.num_losses + (scales + 1) / 2;
+    n = m->list.num_losses + (scales + 1) / 2;
+    return n > 0 ? n : 1;
 }
 
 /* Shared tensors of layers that certain passes use; a plan leaves those that are bound alone. */
@@ -227,28 +242,53 @@ static void carve_routers (const struct model *m, struct shared *s, bool plan, s
     }
     s->summands = (struct tensor){ .data = NULL };
     if (m->num_routers > 0 && x->etp_size > 1)
-        s->summands = take (a, MG_INT32, x->limit, x->etp_size);
+        s->summands = take (a, MG_INT32, m->planned.experts.limit, x->etp_size);
+}
+
+enum model_passes model_tables (const struct model *m, enum model_passes kind)
+{
+    bool same = m->nn.cp_size == 1
+                || m->shape[kind].whole_seq == m->shape[MODEL_TRAINING].whole_seq;
+
+    return same ? MODEL_TRAINING : kind;
+}
+
+/* Tables of positions and of their angles.  Without context parallelism each position is at its
+ * number, and the longest table is that of all passes.
+ */
+static void carve_tables (const struct model *m, struct shared *s, struct arena *a)
+{
+    for (int k = 0; k < MODEL_NUM_PASSES; k++) {
+        const struct nn_shape *shape = m->nn.cp_size == 1 ? &m->planned : &m->shape[k];
+        int64_t seq = shape->seq > m->nn.cache.length ? shape->seq : m->nn.cache.length;
+
+        s->angles[k] = s->positions[k] = (struct tensor){ .data = NULL };
+        if ((int)model_tables (m, (enum model_passes)k) != k)
+            continue;
+        if (m->shape[k].position.at)
+            s->positions[k] = take (a, MG_INT32, shape->whole_seq, 1);
+        if (model_rotates (&m->nn.config))
+            s->angles[k] = take (a, MG_FLOAT32, seq, 2 * model_rope_pairs (&m->nn.config));
+    }
 }
 
 static void carve_shared (const struct model *m, struct shared *s, bool plan, struct arena *a)
 {
-    const struct nn_shape *shape = &m->shape;
-
     carve_all_sets (s, plan, a);
     carve_routers (m, s, plan, a);
+    for (size_t i = 0; i < m->num_caches; i++) {
+        struct tensor unbound = m->cache[i];
+
+        tensor_take (plan ? &unbound : &m->cache[i], a);
+    }
     for (int i = 0; i < 2 && s->split; i++)
-        s->whole[i] = take (a, m->nn.dtype, m->nn.tp_size, model_split_count (m));
+        s->whole[i] = take (a, m->nn.dtype, m->nn.tp_size, model_split_count (m, &m->planned));
     s->values = take (a, MG_FLOAT64, num_values (m), 1);
     s->loss = take (a, MG_FLOAT64, m->list.num_losses, 3);
     s->max_logit = (struct tensor){ .data = NULL };
     if (m->spec.max_logit)
         s->max_logit = take (a, MG_FLOAT32, 1, 1);
-    s->rope = (struct tensor){ .data = NULL };
-    s->positions = (struct tensor){ .data = NULL };
-    if (shape->position.at)
-        s->positions = take (a, MG_INT32, shape->whole_seq, 1);
-    if (model_rotates (&m->nn.config))
-        s->rope = take (a, MG_FLOAT32, shape->seq, 2 * model_rope_pairs (&m->nn.config));
+    carve_tables (m, s, a);
 }
 
 /* --- plans --- */
@@ -299,10 +339,27 @@ static int add_input (const struct model *m, struct chunk *chunk, const struct l
 {
     const struct layer_tensor *row = &spec->tensor[i];
     struct nn_input in = { row->name, row->parts > 0 ? row->parts : 1,
-                           layer_tensor_of (&m->nn, spec, i) };
+                           layer_tensor_of (&m->nn, spec, i), row->rows };
 
     in.tensor.live = in.tensor.shape[0] *= in.parts;
     return row->life == LIFE_BATCH ? nn_inputs_add (&chunk->in, &in, err) : 0;
+}
+
+/* Add the tensors of a layer that are kept from pass to pass to those of the model. */
+static int add_caches (struct model *m, struct layer *layer, struct mg_error *err)
+{
+    layer->cache = m->num_caches;
+    for (int i = 1; i <= layer->spec->num_tensors; i++) {
+        struct tensor *more;
+
+        if (layer->spec->tensor[i].life != LIFE_CACHE)
+            continue;
+        if (!(more = realloc (m->cache, (m->num_caches + 1) * sizeof (*more))))
+            return mg_error_set (err, ENOMEM, "model: out of memory");
+        m->cache = more;
+        m->cache[m->num_caches++] = layer_tensor_of (&m->nn, layer->spec, i);
+    }
+    return 0;
 }
 
 /* Number the tensors of a chunk's layers, and collect inputs and those that are shared. */
@@ -312,6 +369,8 @@ static int list_tensors (struct model *m, struct chunk *chunk, size_t *n, struct
     for (int l = 0; l < chunk->num_layers; l++) {
         const struct layer_spec *spec = chunk->layer[l].spec;
 
+        if (add_caches (m, &chunk->layer[l], err) < 0)
+            return -1;
         chunk->tensor[l] = *n;
         *n += (size_t)spec->num_tensors + 1;
         for (int i = 1; i <= spec->num_tensors; i++) {
@@ -461,7 +520,8 @@ static int bind_all (struct model *m, const int *slots, struct arena *a, struct 
 {
     carve_shared (m, &m->shared, false, a);
     bind_scales (m);
-    m->nn.rope = m->shared.rope.data;
+    for (int k = 0; k < MODEL_NUM_PASSES; k++)
+        m->shape[k].angles = m->shared.angles[model_tables (m, (enum model_passes)k)];
     m->nn.experts.summands = m->shared.summands;
     for (int p = 0; p < m->num_pools; p++) {
         if (bind_slots (m, p, slots ? slots[p] : 1, a, err) < 0)
@@ -482,16 +542,42 @@ static size_t most_layers (const struct model *m)
 
 /* --- scratch of kernels --- */
 
+/* The largest pass that continues sequences: one of them has as many rows and keys as there may be,
+ * and rows behind it are of none.
+ */
+static int continue_once (struct model *m, struct mg_error *err)
+{
+    const struct nn_cache *c = &m->nn.cache;
+    int64_t rows = c->length < m->planned.tokens ? c->length : m->planned.tokens;
+    const struct nn_sequence sequence = { .first = c->length - rows, .rows = rows };
+    struct nn_shape shape = m->shape[MODEL_EVALUATION];
+    const struct model_mode mode = { .shape = &shape };
+
+    shape.sequence = &sequence;
+    shape.num_sequences = 1;
+    for (int i = 0; i < m->num_chunks; i++) {
+        if (model_forward (m, &mode, i, 0, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 /* One pass of each kind through every chunk: products overwrite gradients, and add to them. */
 static int pass_once (struct model *m, struct mg_error *err)
 {
-    const struct model_mode mode = { .training = true };
+    const struct model_mode mode = { .training = true }, other = {
+        .shape = &m->shape[MODEL_EVALUATION],
+    };
+    bool further = !nn_same_counts (&m->shape[MODEL_TRAINING], &m->shape[MODEL_EVALUATION]);
 
+    if (m->nn.cache.length > 0)
+        return continue_once (m, err);
     for (size_t i = 0; i < m->num_params; i++)
         m->param[i].fresh = m->param[i].product;
     for (int c = 0; c < m->num_chunks; c++) {
         if (model_forward (m, &mode, c, 0, err) < 0 || model_backward (m, &mode, c, 0, err) < 0
-            || model_backward (m, &mode, c, 0, err) < 0)
+            || model_backward (m, &mode, c, 0, err) < 0
+            || (further && model_forward (m, &other, c, 0, err) < 0))
             return -1;
     }
     return 0;
@@ -508,7 +594,7 @@ static int64_t *planned_counts (const struct model *m, struct mg_error *err)
     const struct nn_experts *x = &m->nn.experts;
     const struct model_moe *moe = &m->nn.config.moe;
     const struct moe_routes routes = {
-        .experts = moe->experts, .limit = x->limit, .ep_size = x->ep_size,
+        .experts = moe->experts, .limit = m->planned.experts.limit, .ep_size = x->ep_size,
         .etp_size = x->etp_size, .stride_ep = x->stride_ep, .stride_etp = x->stride_etp,
     };
     size_t layers = most_layers (m), each = (size_t)x->routed;
@@ -517,7 +603,7 @@ static int64_t *planned_counts (const struct model *m, struct mg_error *err)
     if (!(counts = model_allocate (layers * each, sizeof (*counts), err)))
         return NULL;
     for (size_t l = 0; l < layers; l++)
-        moe_fill_rounds (&routes, 2, moe->dispatch == MOE_ALL_GATHER ? x->rows : 0,
+        moe_fill_rounds (&routes, 2, moe->dispatch == MOE_ALL_GATHER ? m->planned.experts.rows : 0,
                          counts + l * each);
     return counts;
 }
@@ -568,59 +654,74 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
 }
 
 /* Where this rank's positions begin among those of all context-parallel ranks. */
-static int64_t own_first_row (const struct model *m)
+static int64_t own_first_row (const struct model *m, const struct nn_shape *shape)
 {
-    return m->nn.cp_rank * m->shape.seq;
+    return m->nn.cp_rank * shape->seq;
 }
 
-/* With sequence parallelism a rank has consecutive rows of its context-parallel rank. */
-static int set_positions (struct model *m, struct mg_error *err)
+/* Tell passes where their positions are.  With sequence parallelism a rank has consecutive rows of
+ * its context-parallel rank.
+ */
+static void bind_positions (struct model *m)
 {
-    struct nn_shape *shape = &m->shape;
-    size_t n = (size_t)shape->whole_seq;
-    int64_t own = own_first_row (m);
+    for (int k = 0; k < MODEL_NUM_PASSES; k++) {
+        const struct tensor *table = &m->shared.positions[model_tables (m, (enum model_passes)k)];
+        struct nn_shape *shape = &m->shape[k];
+        int64_t own = own_first_row (m, shape);
+
+        if (!shape->position.at)
+            continue;
+        if (shape->positions.ndims > 0)
+            shape->positions.data = table->data;
+        if (shape->rows < shape->tokens)
+            own += m->nn.tp_rank * (shape->rows / shape->batch);
+        shape->position.at = tensor_at (table, own);
+    }
+}
+
+static int set_positions (struct model *m, const struct tensor *table, struct mg_error *err)
+{
+    size_t n = (size_t)tensor_count (table);
     int32_t *position;
     int rc;
 
-    if (!shape->position.at)
+    if (!table->data)
         return 0;
     if (!(position = device_host_alloc (m->device, n * sizeof (*position), err)))
         return -1;
-    for (int64_t s = 0; s < shape->whole_seq; s++)
-        position[s] = (int32_t)context_position (m->nn.cp_size, shape->whole_seq, s);
-    rc = device_upload (m->nn.compute, m->shared.positions.data, position, n * sizeof (*position),
-                        err);
+    for (int64_t s = 0; s < (int64_t)n; s++)
+        position[s] = (int32_t)context_position (m->nn.cp_size, (int64_t)n, s);
+    rc = device_upload (m->nn.compute, table->data, position, n * sizeof (*position), err);
     if (mg_stream_synchronize (m->nn.compute, err) < 0)
         rc = -1;
     device_host_free (m->device, position);
-    shape->positions.data = m->shared.positions.data;
-    if (shape->rows < shape->tokens)
-        own += m->nn.tp_rank * (shape->rows / shape->batch);
-    shape->position.at = tensor_at (&m->shared.positions, own);
     return rc;
 }
 
-/* Cosines and sines of this rank's positions. */
-static int set_angles (struct model *m, struct mg_error *err)
+/* Cosines and sines of this rank's positions in passes of a kind. */
+static int set_angles (struct model *m, int kind, struct mg_error *err)
 {
     const struct rope_config *c = &m->nn.config.rope;
+    const struct nn_shape *shape = &m->shape[kind];
+    const struct tensor *angles = &m->shared.angles[kind];
+    int64_t first = own_first_row (m, shape);
     int pairs = model_rope_pairs (&m->nn.config);
-    size_t row = 2 * (size_t)pairs, n = (size_t)m->shape.seq * row;
+    size_t row = 2 * (size_t)pairs, n = (size_t)tensor_count (angles);
     double *frequency;
     float *table;
     int rc = -1;
 
-    if (!model_rotates (&m->nn.config))
+    if (!angles->data)
         return 0;
     frequency = model_allocate ((size_t)pairs, sizeof (*frequency), err);
     table = device_host_alloc (m->device, n * sizeof (*table), err);
     if (frequency && table) {
         rope_frequencies (c, model_rope_dim (&m->nn.config), frequency);
-        for (int64_t s = 0; s < m->shape.seq; s++)
+        for (int64_t s = 0; s < angles->shape[0]; s++)
             rope_row (c, frequency, pairs,
-                      context_position (m->nn.cp_size, m->shape.whole_seq, own_first_row (m) + s),
+                      context_position (m->nn.cp_size, shape->whole_seq, first + s),
                       table + (size_t)s * row);
-        rc = device_upload (m->nn.compute, m->shared.rope.data, table, n * sizeof (*table), err);
+        rc = device_upload (m->nn.compute, angles->data, table, n * sizeof (*table), err);
         if (mg_stream_synchronize (m->nn.compute, err) < 0)
             rc = -1;
     }
@@ -629,11 +730,22 @@ static int set_angles (struct model *m, struct mg_error *err)
     return rc;
 }
 
+static int set_tables (struct model *m, struct mg_error *err)
+{
+    for (int k = 0; k < MODEL_NUM_PASSES; k++) {
+        if (set_positions (m, &m->shared.positions[k], err) < 0 || set_angles (m, k, err) < 0)
+            return -1;
+    }
+    bind_positions (m);
+    return 0;
+}
+
 /* Row k limit + i for summand k of row i. */
 static int set_summands (struct model *m, struct mg_error *err)
 {
     const struct nn_experts *x = &m->nn.experts;
-    size_t n = (size_t)(x->limit * x->etp_size);
+    int64_t limit = m->planned.experts.limit;
+    size_t n = (size_t)(limit * x->etp_size);
     int32_t *row;
     int rc;
 
@@ -642,7 +754,7 @@ static int set_summands (struct model *m, struct mg_error *err)
     if (!(row = device_host_alloc (m->device, n * sizeof (*row), err)))
         return -1;
     for (int64_t i = 0; i < (int64_t)n; i++)
-        row[i] = (int32_t)(i % x->etp_size * x->limit + i / x->etp_size);
+        row[i] = (int32_t)(i % x->etp_size * limit + i / x->etp_size);
     rc = device_upload (m->nn.compute, x->summands.data, row, n * sizeof (*row), err);
     if (mg_stream_synchronize (m->nn.compute, err) < 0)
         rc = -1;
@@ -737,8 +849,7 @@ int model_bind (struct model *m, const int *slots, struct mg_error *err)
         return mg_error_prefix (err, "activations");
     arena_init (&a, m->memory, size);
     if (bind_all (m, slots, &a, err) < 0 || bind_routed (m, slots, err) < 0
-        || bind_values (m, err) < 0 || bind_routers (m, err) < 0 || set_angles (m, err) < 0
-        || set_summands (m, err) < 0)
+        || bind_values (m, err) < 0 || bind_routers (m, err) < 0 || set_summands (m, err) < 0)
         return -1;
-    return set_positions (m, err);
+    return set_tables (m, err);
 }

@@ -202,7 +202,7 @@ struct param *model_stage_params (const struct model_config *c, const struct geo
                                   bool float8_weights, const struct stages *stages, int rank,
                                   size_t *n, struct mg_error *err)
 {
-    const struct nn_shape shape = model_describing_shape (c);
+    struct nn_shape shape = model_describing_shape (c);
     struct nn nn = model_describing_nn (c, g->tp, g->ep, geometry_etp (g), float8_weights);
     struct model_list list;
     struct model_describer d = { .nn = &nn, .list = &list };

@@ -1,5 +1,7 @@
 /* model_pass.c - a microbatch's way through a chunk, forward and backward */
 
+#include <errno.h>
+
 #include "libcore/device/graph.h"
 #include "libcore/model/model_private.h"
 
@@ -13,9 +15,19 @@ const struct nn_inputs *model_reads (const struct model *m, int chunk)
     return &m->chunk[chunk].in;
 }
 
-struct nn_inputs model_inputs (const struct model *m, int chunk, int slot)
+/* The shape of a pass. */
+static const struct nn_shape *shape_of (const struct model *m, const struct nn_shape *shape)
 {
-    return nn_inputs_of (&slot_of (m, chunk, slot)->in, &m->chunk[chunk].in);
+    return shape ? shape : &m->shape[MODEL_TRAINING];
+}
+
+struct nn_inputs model_inputs (const struct model *m, const struct nn_shape *shape, int chunk,
+                               int slot)
+{
+    struct nn_inputs in = nn_inputs_of (&slot_of (m, chunk, slot)->in, &m->chunk[chunk].in);
+
+    nn_inputs_shape (&in, shape_of (m, shape));
+    return in;
 }
 
 void *model_input (const struct model *m, int chunk, int slot)
@@ -55,7 +67,7 @@ struct pass model_start (const struct model *m, const struct model_mode *mode)
 {
     return (struct pass){
         .nn = &m->nn,
-        .shape = &m->shape,
+        .shape = shape_of (m, mode->shape),
         .training = mode->training,
         .check = mode->check,
         .loss_weight = tensor_at (&m->shared.values, 0),
@@ -64,6 +76,40 @@ struct pass model_start (const struct model *m, const struct model_mode *mode)
         .replay_arg = mode->replay_arg,
         .max_logit = m->shared.max_logit.data,
     };
+}
+
+/* Of each layer of a chunk. */
+static void shape_chunk (const struct nn_shape *shape, const struct chunk *c, struct slot *s)
+{
+    for (int l = 0; l < c->num_layers; l++) {
+        const struct layer *layer = &c->layer[l];
+        struct tensor *own = s->tensor + c->tensor[l];
+
+        for (int i = 1; i <= layer->spec->num_tensors; i++) {
+            const struct layer_tensor *row = &layer->spec->tensor[i];
+            const struct nn_input *in;
+
+            own[i].live = layer_live (row, shape);
+            if (row->life != LIFE_BATCH || row->parts == 0)
+                continue;
+            in = nn_inputs_find (&s->in, row->name);
+            if (in->tensor.data)
+                own[i].data = tensor_at (&in->tensor, layer->mtp * own[i].live);
+        }
+    }
+}
+
+void model_shape_slot (struct model *m, const struct nn_shape *shape, int chunk, int slot)
+{
+    struct slot *s = slot_of (m, chunk, slot);
+
+    if (nn_same_counts (&s->live, shape))
+        return;
+    for (int c = 0; c < m->num_chunks; c++) {
+        if (m->pool_of[c] == m->pool_of[chunk])
+            shape_chunk (shape, &m->chunk[c], s);
+    }
+    s->live = *shape;
 }
 
 void model_point (const struct model *m, struct pass *pass, int chunk, int slot, int l)
@@ -90,6 +136,7 @@ struct way {
 
 static struct way way_of (struct model *m, const struct model_mode *mode, int chunk, int slot)
 {
+    model_shape_slot (m, shape_of (m, mode->shape), chunk, slot);
     return (struct way){
         .m = m, .mode = mode, .chunk = chunk, .slot = slot,
         .c = &m->chunk[chunk],
@@ -101,7 +148,8 @@ static struct way way_of (struct model *m, const struct model_mode *mode, int ch
 /* Point a pass at layer 'l', whose parameters are about to be read. */
 static int enter (struct way *w, int l, bool backward, struct mg_error *err)
 {
-    bool graphs = w->mode->graphs && !w->mode->check && !w->pass.again;
+    bool graphs = w->mode->graphs && !w->mode->check && !w->pass.again
+                  && nn_same_counts (w->pass.shape, &w->m->shape[MODEL_TRAINING]);
 
     model_point (w->m, &w->pass, w->chunk, w->slot, l);
     w->pass.graph = graphs ? model_graph (w->m, w->chunk, w->slot, l, backward) : NULL;
@@ -115,9 +163,9 @@ static int split_output (const struct model *m, const struct pass *pass, struct 
 {
     const struct tensor *whole = &m->shared.whole[pass->layer->unit.split - 1];
     const struct kern_cast cast = {
-        .n = model_split_count (m),
+        .n = model_split_count (m, pass->shape),
         .scale = 1,
-        .x = tensor_at (whole, m->nn.tp_rank * model_split_count (m)),
+        .x = tensor_at (whole, m->nn.tp_rank * model_split_count (m, pass->shape)),
         .from = m->nn.dtype,
         .y = tensor_at (&pass->tensor[LAYER_NONE], 0),
         .to = m->nn.dtype,
@@ -127,16 +175,17 @@ static int split_output (const struct model *m, const struct pass *pass, struct 
 }
 
 /* Bring the parts of layer 'l' of a chunk together. */
-static int gather_output (const struct model *m, const struct chunk *c, const struct slot *s,
-                          int l, struct mg_error *err)
+static int gather_output (const struct way *w, int l, struct mg_error *err)
 {
-    const struct layer_unit *unit = &c->layer[l].unit;
+    const struct layer_unit *unit = &w->c->layer[l].unit;
+    const struct model *m = w->m;
+    int64_t n = model_split_count (m, w->pass.shape);
 
     if (unit->split == 0)
         return 0;
-    return mg_comm_all_gather (m->nn.tp, s->tensor[c->tensor[l]].data,
-                               m->shared.whole[unit->split - 1].data,
-                               (size_t)model_split_count (m), m->nn.dtype, m->nn.compute, err);
+    return mg_comm_all_gather (m->nn.tp, w->s->tensor[w->c->tensor[l]].data,
+                               m->shared.whole[unit->split - 1].data, (size_t)n, m->nn.dtype,
+                               m->nn.compute, err);
 }
 
 /* --- passes --- */
@@ -170,11 +219,18 @@ static void count_routed (const struct chunk *c)
     }
 }
 
+static int check_shape (const struct model *m, const struct nn_shape *shape, struct mg_error *err)
+{
+    return nn_fits (&m->planned, shape, err) < 0 ? -1 : nn_check_sequences (&m->nn, shape, err);
+}
+
 int model_forward (struct model *m, const struct model_mode *mode, int chunk, int slot,
                    struct mg_error *err)
 {
     struct way w = way_of (m, mode, chunk, slot);
 
+    if (check_shape (m, w.pass.shape, err) < 0)
+        return -1;
     for (int l = 0; l < w.c->num_layers; l++) {
         if (enter (&w, l, false, err) < 0 || layer_fwd (&w.pass, err) < 0)
             return -1;
@@ -193,7 +249,7 @@ static int unit_again (struct way *w, int l, struct mg_error *err)
 {
     int first = l + 1 - w->c->layer[l].unit.size;
 
-    if (first > 0 && gather_output (w->m, w->c, w->s, first - 1, err) < 0)
+    if (first > 0 && gather_output (w, first - 1, err) < 0)
         return -1;
     w->pass.check = NULL; // the same was looked at before
     w->pass.again = true;
@@ -209,6 +265,8 @@ int model_backward (struct model *m, const struct model_mode *mode, int chunk, i
 {
     struct way w = way_of (m, mode, chunk, slot);
 
+    if (m->nn.cache.length > 0)
+        return mg_error_set (err, EPERM, "a model with caches has no backward passes");
     w.pass.training = true;
     for (int l = w.c->num_layers; l-- > 0;) {
         const struct layer_unit *unit = &w.c->layer[l].unit;

@@ -8,6 +8,7 @@
 
 /* Where a microbatch is. */
 struct slot {
+    struct nn_shape live; /* counts of live rows in 'tensor' */
     struct nn_inputs in; /* of all chunks of the pool */
     struct tensor input, gradient;
     int64_t *routed; /* host memory: [layers of the largest chunk][nn.experts.routed]; NULL: none */
@@ -39,10 +40,9 @@ struct shared {
     int num_sets;
     bool split;             /* some outputs are split ... */
     struct tensor whole[2]; /* ... and whole here: [tp][a rank's part] */
-    struct tensor rope;     /* see struct nn */
     struct tensor summands;               /* see struct nn_experts */
-    struct tensor positions; /* of the rows of all context-parallel ranks; empty: rows are at their
-                                positions */
+    struct tensor positions[MODEL_NUM_PASSES]; /* see struct nn_shape; those of passes that share */
+    struct tensor angles[MODEL_NUM_PASSES];    /* the tables of others are empty */
     struct tensor values;   /* of an iteration, float64: the weight of each loss, then the scales
                                of weights in float8, which are float32 */
     struct tensor loss;     /* [losses][3] float64 */
@@ -74,7 +74,8 @@ struct model {
     struct model_sizes sizes; /* of the whole model */
     struct mg_device *device;
     struct nn nn;
-    struct nn_shape shape;
+    struct nn_shape shape[MODEL_NUM_PASSES];
+    struct nn_shape planned; /* of all of them; specifications are made for it */
     struct model_list list;
     struct layer_spec *again_spec; /* as list.spec, of transformer layers in units (recompute.h) */
     struct model_loss *loss_row;   /* [list.num_losses] */
@@ -83,6 +84,8 @@ struct model {
     int num_chunks, num_pools;
     struct chunk *chunk;
     struct slot_pool *pool;  /* [num_pools] */
+    struct tensor *cache;    /* [num_caches] tensors of life LIFE_CACHE, layer after layer */
+    size_t num_caches;
     int *pool_of;       /* [num_chunks] */
     struct param *param;
     size_t num_params;
@@ -102,8 +105,16 @@ struct model {
  */
 void *model_allocate (size_t n, size_t size, struct mg_error *err);
 
-/* Elements that a tensor-parallel rank keeps of a split output. */
-int64_t model_split_count (const struct model *m);
+/* Elements that a tensor-parallel rank keeps of a split output in passes of a shape. */
+int64_t model_split_count (const struct model *m, const struct nn_shape *shape);
+
+/* Before a pass of this shape through a slot: give the tensors of its layers the live rows, and the
+ * places of parts of inputs, that they have in such passes.
+ */
+void model_shape_slot (struct model *m, const struct nn_shape *shape, int chunk, int slot);
+
+/* The kind whose tables of positions and angles passes of a kind use. */
+enum model_passes model_tables (const struct model *m, enum model_passes kind);
 
 /* Once the chunks have their layers: which of them share slots, and what all share. */
 int model_plan_pools (struct model *m, struct mg_error *err);

@@ -39,6 +39,7 @@ int nn_inputs_add (struct nn_inputs *in, const struct nn_input *input, struct mg
                              NN_MAX_INPUTS);
     if (i < in->n
         && (has->tensor.dtype != input->tensor.dtype
+            || has->rows.unit != input->rows.unit || has->rows.times != input->rows.times
             || has->tensor.shape[0] / has->parts != input->tensor.shape[0] / input->parts))
         return mg_error_set (err, EINVAL, "input %s: layers read it with different types or "
                              "extents", input->name);
@@ -46,6 +47,16 @@ int nn_inputs_add (struct nn_inputs *in, const struct nn_input *input, struct mg
         *has = *input;
     in->n += i == in->n;
     return 0;
+}
+
+void nn_inputs_shape (struct nn_inputs *in, const struct nn_shape *shape)
+{
+    for (int i = 0; i < in->n; i++) {
+        struct nn_input *input = &in->input[i];
+
+        if (input->rows.times > 0)
+            input->tensor.live = input->parts * nn_count (shape, input->rows);
+    }
 }
 
 struct nn_inputs nn_inputs_of (const struct nn_inputs *all, const struct nn_inputs *which)

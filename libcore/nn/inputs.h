@@ -15,15 +15,20 @@
  *               parallelism or multi-token prediction
  *   starts      [whole_seq * batch] int32: position at which the document of a token begins, of the
  *               rows of all context-parallel ranks, rank after rank; only if attention is reset
- *   positions   [tokens] int32: position in the document; only if positions are reset
+ *   positions   [tokens] int32: position in the document; only if positions are reset, or with
+ *               caches (struct nn_sequence)
+ *   wanted      [wanted] int32: rows, among those of all tokens, of which there are logits; only
+ *               with caches, which need no labels, loss_mask and loss_count
  *
  * With multi-token prediction, tokens, labels, loss_mask and loss_count have several parts, one
- * behind the other.  Part d has at every position what part 0 has d positions later in the
- * sequence, and zeros at the last d positions; its count is the sum of its mask.
+ * behind the other, without a gap between their live elements.  Part d has at every position what
+ * part 0 has d positions later in the sequence, and zeros at the last d positions; its count is the
+ * sum of its mask.
  */
 #ifndef LIBCORE_NN_INPUTS_H
 #define LIBCORE_NN_INPUTS_H
 
+#include "libcore/nn/nn.h"
 #include "libcore/tensor/tensor.h"
 #include "megatron/error.h"
 
@@ -32,7 +37,8 @@ enum { NN_MAX_INPUTS = 16 };
 struct nn_input {
     const char *name;
     int parts;            /* at least 1 */
-    struct tensor tensor; /* of all parts; one dimension */
+    struct tensor tensor; /* of all parts, which follow each other; one dimension */
+    struct nn_extent rows; /* live elements of a part; times 0: all */
 };
 
 struct nn_inputs {
@@ -50,6 +56,9 @@ void *nn_inputs_data (const struct nn_inputs *in, const char *name);
  * EINVAL and a text if types or extents of a part differ, or if the list is full.
  */
 int nn_inputs_add (struct nn_inputs *in, const struct nn_input *input, struct mg_error *err);
+
+/* Make as many elements live as there are in passes of a shape. */
+void nn_inputs_shape (struct nn_inputs *in, const struct nn_shape *shape);
 
 /* Returns those inputs of 'all' whose names 'which' has, too. */
 struct nn_inputs nn_inputs_of (const struct nn_inputs *all, const struct nn_inputs *which);

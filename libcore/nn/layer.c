@@ -214,23 +214,40 @@ int layer_spec_recompute (struct layer_spec *spec, unsigned modules, struct mg_e
     return layer_spec_check (spec, err);
 }
 
+int layer_spec_forward_only (struct layer_spec *spec, struct mg_error *err)
+{
+    spec->forward_only = true;
+    for (int t = 1; t <= spec->num_tensors; t++) {
+        struct layer_tensor *tensor = &spec->tensor[t];
+
+        if (tensor->gradient || tensor->life == LIFE_GRADIENT) {
+            tensor->shape[0] = 0;
+            tensor->rows = (struct nn_extent){ .times = 0 };
+        } else if (tensor->life == LIFE_SAVED)
+            tensor->life = LIFE_RECOMPUTED;
+    }
+    return layer_spec_check (spec, err);
+}
+
 /* --- what phases cost --- */
 
 /* Norms, activations and dropout take about so many for an element that they write. */
 enum { FLOPS_EACH = 10 };
 
-static double written_flops (const struct layer_spec *spec, const struct phase *phase)
+static double written_flops (const struct layer_spec *spec, const struct phase *phase,
+                             const struct nn_shape *shape)
 {
     double elements = 0;
 
     for (int i = 0, num = layer_num_operands (phase->op); i < num; i++) {
         const struct layer_operand *o = &phase->op->operand[i];
         const struct layer_tensor *t = &spec->tensor[phase->operand[i]];
-        double n = 1;
+        double n;
 
         if (o->param || !(layer_access (phase, i, false) & OPERAND_WRITE))
             continue;
-        for (int d = 0; d < t->ndims; d++)
+        n = (double)layer_live (t, shape);
+        for (int d = 1; d < t->ndims; d++)
             n *= (double)t->shape[d];
         elements += n;
     }
@@ -248,7 +265,7 @@ double layer_cost (const struct layer_spec *spec, uint64_t phases, const struct 
         double flops = phase->op->flops ? phase->op->flops (spec, phase, nn, shape) : 0;
 
         if (phases & UINT64_C (1) << i)
-            cost += flops > 0 ? flops / nn->tp_size : written_flops (spec, phase);
+            cost += flops > 0 ? flops / nn->tp_size : written_flops (spec, phase, shape);
     }
     return cost;
 }
@@ -441,6 +458,11 @@ static enum mg_dtype type_of (const struct nn *nn, enum layer_type type)
     };
 
     return type == LAYER_OF_MODEL ? nn->dtype : types[type];
+}
+
+int64_t layer_live (const struct layer_tensor *row, const struct nn_shape *shape)
+{
+    return row->rows.times > 0 ? nn_count (shape, row->rows) : row->shape[0];
 }
 
 struct tensor layer_tensor_of (const struct nn *nn, const struct layer_spec *spec, int i)

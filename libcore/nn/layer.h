@@ -76,6 +76,7 @@ enum layer_life {
     LIFE_OUTPUT,   /* saved, the input of the next layer */
     LIFE_GRADIENT, /* one for a slot: the gradient of the output, then of the input */
     LIFE_BATCH,    /* the input of the microbatch of this name (inputs.h); no phase writes it */
+    LIFE_CACHE,    /* one of the layer, kept from pass to pass, for all slots */
     LIFE_LOSS,     /* the sums of the layer's loss (struct layer_loss), to which passes add */
 };
 
@@ -90,7 +91,8 @@ struct layer_tensor {
     unsigned modules; /* RECOMPUTE_BIT() of those that make it */
     bool keep;      /* is never computed again: the forward pass changes what it is made of */
     int ndims;
-    int64_t shape[TENSOR_MAX_DIMS];
+    int64_t shape[TENSOR_MAX_DIMS]; /* capacity: shape[0] is 'rows' in the planned shape */
+    struct nn_extent rows; /* live in a pass; times 0: shape[0] in every pass */
     int parts;      /* of an input: that many parts of this shape, of which the layer reads number
                        layer->mtp; 0: there is one, or the layer reads part 0 */
 };
@@ -180,6 +182,7 @@ struct layer_spec {
     int num_phases;
     bool block;         /* a transformer layer, as recomputation and graphs of layers want it */
     bool router;        /* its layers have a router (router.h) */
+    bool forward_only;  /* its passes have no backward half: layer_spec_forward_only() */
     struct layer_loss loss;
     uint64_t again[LAYER_MAX_PHASES]; /* bits: before the backward half of phase i, the forward
                                          halves of these phases run again, in order */
@@ -215,6 +218,11 @@ int layer_spec_trim (struct layer_spec *spec, struct mg_error *err);
 
 /* Make saved tensors of 'modules' recomputed ones, then check. */
 int layer_spec_recompute (struct layer_spec *spec, unsigned modules, struct mg_error *err);
+
+/* Say that there are no backward passes, then check.  Gradients have no rows, and no tensor is kept
+ * for a backward pass: saved ones have the life of recomputed ones.
+ */
+int layer_spec_forward_only (struct layer_spec *spec, struct mg_error *err);
 
 /* Choose the phases that device graphs have: those in one of the scopes (graphs.h).  -1, EINVAL and
  * a text that names the phase if one of them cannot be captured, or if they are not one behind the
@@ -272,6 +280,7 @@ struct layer {
     struct router_state *router; /* of a layer with experts (router.h) */
     size_t first;  /* place of its first own parameter among all of the rank */
     size_t num_own; /* number of its own parameters */
+    size_t cache;   /* place of its first tensor of life LIFE_CACHE among all of the rank */
     size_t apart;   /* 1 + place of one that is not beside the others; 0: none */
 };
 
@@ -355,7 +364,10 @@ unsigned layer_tensor_passes (const struct layer *layer, int i);
  */
 uint64_t layer_again (const struct layer *layer);
 
-/* Returns a description of tensor 'i' of a layer, which has no memory yet. */
+/* Returns the live rows of a tensor, of one part of an input, in passes of a shape. */
+int64_t layer_live (const struct layer_tensor *row, const struct nn_shape *shape);
+
+/* Returns a description of tensor 'i' of a layer, which has no memory yet.  All rows are live. */
 struct tensor layer_tensor_of (const struct nn *nn, const struct layer_spec *spec, int i);
 
 #endif /* LIBCORE_NN_LAYER_H */

@@ -171,6 +171,8 @@ static int check_sides (const struct layer_spec *spec, struct mg_error *err)
 
     if (check_sides_forward (&a, UINT64_MAX, err) < 0)
         return -1;
+    if (spec->forward_only)
+        return 0;
     for (int i = spec->num_phases; i-- > 0;) {
         if (check_sides_forward (&a, spec->again[i], err) < 0
             || leave (&a, &spec->phase[i], true, err) < 0)
@@ -306,6 +308,12 @@ static int keep_known (const struct layer_spec *spec, bool *known, struct mg_err
     return 0;
 }
 
+/* What there is before the first phase. */
+static bool is_given (enum layer_life life)
+{
+    return life == LIFE_INPUT || life == LIFE_BATCH || life == LIFE_CACHE;
+}
+
 int layer_spec_check (struct layer_spec *spec, struct mg_error *err)
 {
     bool known[LAYER_MAX_TENSORS + 1] = { false };
@@ -315,12 +323,14 @@ int layer_spec_check (struct layer_spec *spec, struct mg_error *err)
                              spec->name, LAYER_MAX_PARAMS, LAYER_MAX_TENSORS,
                              LAYER_MAX_PHASES);
     for (int t = 1; t <= spec->num_tensors; t++)
-        known[t] = spec->tensor[t].life == LIFE_INPUT || spec->tensor[t].life == LIFE_BATCH;
+        known[t] = is_given (spec->tensor[t].life);
     for (int i = 0; i < spec->num_phases; i++) {
         if (check_operands (spec, &spec->phase[i], err) < 0
             || check_phase (spec, &spec->phase[i], true, known, err) < 0)
             return -1;
     }
+    if (spec->forward_only)
+        return check_sides (spec, err);
     if (keep_known (spec, known, err) < 0)
         return -1;
     for (int i = spec->num_phases; i-- > 0;) {

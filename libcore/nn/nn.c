@@ -1,6 +1,8 @@
 /* nn.c - into and out of tensor-parallel regions; where heads are */
 
+#include <errno.h>
 #include <math.h>
+#include <stddef.h>
 
 #include "libcore/nn/moe_traffic.h"
 #include "libcore/nn/nn.h"
@@ -92,7 +94,7 @@ int64_t nn_own_row (const struct nn *nn, const struct nn_shape *shape)
 void *nn_own_rows (const struct nn *nn, const struct nn_shape *shape,
                    const struct tensor *all)
 {
-    int64_t first = all->shape[0] == shape->rows ? 0 : nn_own_row (nn, shape);
+    int64_t first = all->live == shape->rows ? 0 : nn_own_row (nn, shape);
 
     return tensor_at (all, first * all->shape[1]);
 }
@@ -180,6 +182,17 @@ struct nn_exchange nn_exchange (const struct nn *nn, enum context_comm comm)
     return c;
 }
 
+static void set_experts (struct nn_experts *x, const struct model_moe *m)
+{
+    int64_t ranks = (int64_t)x->ep_size * x->etp_size;
+
+    x->local = m->experts / x->ep_size;
+    x->local_ffn = m->ffn_hidden_size / x->etp_size;
+    x->padded = m->pad_to_capacity && m->capacity_factor > 0
+                && !(m->dispatch == MOE_ALL_GATHER && ranks > 1);
+    x->routed = ranks > 1 ? ranks * m->experts : 0;
+}
+
 void nn_set_sizes (struct nn *nn)
 {
     const struct model_config *c = &nn->config;
@@ -194,10 +207,8 @@ void nn_set_sizes (struct nn *nn)
     nn->local_groups = groups < nn->tp_size ? 1 : groups / nn->tp_size;
     nn->local_ffn = c->ffn_hidden_size / nn->tp_size;
     nn->local_vocab = c->padded_vocab_size / nn->tp_size;
-    if (c->moe.experts > 0) {
-        nn->experts.local = c->moe.experts / nn->experts.ep_size;
-        nn->experts.local_ffn = c->moe.ffn_hidden_size / nn->experts.etp_size;
-    }
+    if (c->moe.experts > 0)
+        set_experts (&nn->experts, &c->moe);
     nn->experts.hidden = c->moe.latent > 0 ? c->moe.latent : c->hidden_size;
 }
 
@@ -209,33 +220,170 @@ static int64_t least (int64_t a, int64_t b)
 /* What exceeds the bound of --moe-expert-rank-capacity-factor is left to further rounds; a bound
  * above what can come is of no use.
  */
-void nn_set_rows (struct nn *nn, const struct nn_shape *shape)
+void nn_set_rows (const struct nn *nn, struct nn_shape *shape)
 {
     const struct model_moe *m = &nn->config.moe;
-    struct nn_experts *x = &nn->experts;
+    const struct nn_experts *x = &nn->experts;
+    struct nn_expert_rows *r = &shape->experts;
     double factor = m->rank_capacity_factor > 0 ? m->rank_capacity_factor : 2;
     const struct moe_load load = { .tokens = shape->rows, .topk = m->topk };
     int64_t ranks = (int64_t)x->ep_size * x->etp_size, choices = shape->rows * m->topk;
     int64_t most; // rows of a rank for the experts of a rank
-    bool gather = m->dispatch == MOE_ALL_GATHER && ranks > 1;
 
+    *r = (struct nn_expert_rows){ .capacity = 0 };
     if (m->experts == 0)
         return;
-    x->capacity = m->capacity_factor > 0
-                      ? (int64_t)ceil (m->capacity_factor * (double)choices / m->experts) : 0;
-    x->padded = m->pad_to_capacity && x->capacity > 0 && !gather;
+    if (m->capacity_factor > 0)
+        r->capacity = (int64_t)ceil (m->capacity_factor * (double)choices / m->experts);
     most = shape->rows * least (m->topk, x->local);
-    if (x->capacity > 0)
-        most = x->padded ? x->local * x->capacity : least (most, x->local * x->capacity);
-    x->choices = x->padded ? m->experts * x->capacity : choices;
-    x->limit = least (moe_load_bound (&load, factor, 1), x->ep_size * most);
-    x->rows = x->etp_size * x->limit;
-    if (gather)
-        x->rows = least (moe_load_bound (&load, factor, x->etp_size), ranks * most);
+    if (r->capacity > 0)
+        most = x->padded ? x->local * r->capacity : least (most, x->local * r->capacity);
+    r->choices = x->padded ? m->experts * r->capacity : choices;
+    r->limit = least (moe_load_bound (&load, factor, 1), x->ep_size * most);
+    r->rows = x->etp_size * r->limit;
+    if (m->dispatch == MOE_ALL_GATHER && ranks > 1)
+        r->rows = least (moe_load_bound (&load, factor, x->etp_size), ranks * most);
     if (ranks == 1)
-        x->rows = x->limit = x->choices;
-    x->routed = ranks > 1 ? ranks * m->experts : 0;
+        r->rows = r->limit = r->choices;
 }
+
+/* --- the shape of a pass --- */
+
+int64_t nn_count (const struct nn_shape *shape, struct nn_extent extent)
+{
+    switch (extent.unit) {
+    case NN_SEQUENCES:
+        return extent.times * shape->batch;
+    case NN_ROWS:
+        return extent.times * shape->rows;
+    case NN_TOKENS:
+        return extent.times * shape->tokens;
+    case NN_WHOLE_TOKENS: // as many ranks have a sequence in a planned shape
+        return extent.times * shape->tokens * (shape->whole_seq / shape->seq);
+    case NN_WANTED:
+        return extent.times * shape->wanted;
+    case NN_CHOICES:
+        return extent.times * shape->experts.choices;
+    case NN_RECEIVED:
+        return extent.times * shape->experts.limit;
+    case NN_EXPERT_ROWS:
+        return extent.times * shape->experts.rows;
+    default:
+        return extent.times;
+    }
+}
+
+void nn_shape_init (struct nn_shape *shape, const struct nn *nn, int64_t batch, int64_t whole_seq)
+{
+    int64_t seq = whole_seq / nn->cp_size, tokens = batch * seq;
+
+    *shape = (struct nn_shape){
+        .batch = batch,
+        .seq = seq,
+        .tokens = tokens,
+        .whole_seq = whole_seq,
+        .rows = nn->sequence_parallel ? tokens / nn->tp_size : tokens,
+    };
+    nn_set_rows (nn, shape);
+}
+
+void nn_shape_continue (struct nn_shape *shape, const struct nn *nn,
+                        const struct nn_sequence *sequence, int n, int64_t wanted)
+{
+    int64_t of = nn->sequence_parallel ? nn->tp_size : 1, rows = 0;
+
+    for (int i = 0; i < n; i++)
+        rows += sequence[i].rows;
+    nn_shape_init (shape, nn, 1, (rows + of - 1) / of * of);
+    shape->wanted = wanted;
+    shape->sequence = sequence;
+    shape->num_sequences = n;
+}
+
+static int check_sequence (const struct nn_cache *c, const struct nn_sequence *all, int i,
+                           struct mg_error *err)
+{
+    const struct nn_sequence *s = &all[i];
+
+    if (s->place < 0 || s->place >= c->sequences)
+        return mg_error_set (err, EINVAL, "place %lld of the caches: there are %lld",
+                             (long long)s->place, (long long)c->sequences);
+    if (s->rows < 1 || s->first < 0 || s->first > c->length - s->rows)
+        return mg_error_set (err, EINVAL, "%lld rows from position %lld on: the caches have room "
+                             "for %lld positions", (long long)s->rows, (long long)s->first,
+                             (long long)c->length);
+    for (int k = 0; k < i; k++) {
+        if (all[k].place == s->place)
+            return mg_error_set (err, EINVAL, "place %lld of the caches: two sequences of a pass "
+                                 "are there", (long long)s->place);
+    }
+    return 0;
+}
+
+int nn_check_sequences (const struct nn *nn, const struct nn_shape *shape, struct mg_error *err)
+{
+    if ((nn->cache.length > 0) != (shape->num_sequences > 0))
+        return mg_error_set (err, EINVAL, "a pass with %d sequences: the model has %s",
+                             shape->num_sequences, nn->cache.length > 0 ? "caches" : "no caches");
+    for (int i = 0; i < shape->num_sequences; i++) {
+        if (check_sequence (&nn->cache, shape->sequence, i, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* The counts of a shape, by name. */
+static const struct {
+    const char *name;
+    size_t offset;
+} counts[] = {
+    { "sequences", offsetof (struct nn_shape, batch) },
+    { "positions", offsetof (struct nn_shape, seq) },
+    { "tokens", offsetof (struct nn_shape, tokens) },
+    { "positions on all ranks", offsetof (struct nn_shape, whole_seq) },
+    { "rows", offsetof (struct nn_shape, rows) },
+    { "rows of the head", offsetof (struct nn_shape, wanted) },
+    { "rows of an expert", offsetof (struct nn_shape, experts.capacity) },
+    { "choices", offsetof (struct nn_shape, experts.choices) },
+    { "received rows", offsetof (struct nn_shape, experts.limit) },
+    { "rows of experts", offsetof (struct nn_shape, experts.rows) },
+};
+enum { NUM_COUNTS = sizeof (counts) / sizeof (counts[0]) };
+
+static int64_t count_at (const struct nn_shape *shape, int i)
+{
+    return *(const int64_t *)((const char *)shape + counts[i].offset);
+}
+
+void nn_plan_shape (struct nn_shape *planned, const struct nn_shape *shape)
+{
+    for (int i = 0; i < NUM_COUNTS; i++) {
+        if (count_at (shape, i) > count_at (planned, i))
+            *(int64_t *)((char *)planned + counts[i].offset) = count_at (shape, i);
+    }
+}
+
+int nn_fits (const struct nn_shape *planned, const struct nn_shape *shape, struct mg_error *err)
+{
+    for (int i = 0; i < NUM_COUNTS; i++) {
+        if (count_at (shape, i) > count_at (planned, i))
+            return mg_error_set (err, EINVAL, "a pass of %lld %s: the model was planned for %lld",
+                                 (long long)count_at (shape, i), counts[i].name,
+                                 (long long)count_at (planned, i));
+    }
+    return 0;
+}
+
+bool nn_same_counts (const struct nn_shape *a, const struct nn_shape *b)
+{
+    for (int i = 0; i < NUM_COUNTS; i++) {
+        if (count_at (a, i) != count_at (b, i))
+            return false;
+    }
+    return true;
+}
+
+/* --- heads --- */
 
 /* The rotated parts of multi-latent attention: the end of each query, the end of the latent. */
 static struct nn_heads rotated_heads (const struct nn *nn, enum heads which)

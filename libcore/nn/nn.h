@@ -41,15 +41,20 @@ struct nn_experts {
     int64_t local;             /* experts of this rank */
     int64_t local_ffn;         /* this rank's part of the size of each */
     int64_t hidden;            /* size of what experts take and give */
-    int64_t capacity;          /* rows of an expert for the tokens of this rank; 0: unlimited */
-    bool padded;               /* every expert has so many rows */
-    int64_t choices;           /* rows at most that the tokens of this rank take */
-    int64_t limit;             /* rows that an expert-tensor-parallel rank receives in a round */
-    int64_t rows;              /* rows of the experts in a round */
+    bool padded;               /* every expert has as many rows as its capacity */
     int64_t routed;            /* numbers of a slot and layer in host memory */
-    struct tensor summands;    /* [limit][etp_size] int32: row k limit + i for summand k of row i;
-                                  empty without expert-tensor parallelism */
+    struct tensor summands;    /* [limit][etp_size] int32: row k limit + i for summand k of row i,
+                                  with the limit that is planned; empty without expert-tensor
+                                  parallelism */
     size_t *lists;             /* host memory for counts and offsets of an exchange */
+};
+
+/* What a model keeps from pass to pass: keys and values, or their latents, of 'length' positions in
+ * each of 'sequences' places.  Zeros: nothing.  A pass of a model that keeps some continues
+ * sequences, and has no backward half.
+ */
+struct nn_cache {
+    int64_t sequences, length;
 };
 
 /* What the rank has. */
@@ -65,6 +70,7 @@ struct nn {
     struct mg_comm *cp_inner, *cp_outer; /* NULL: no layer needs levels */
     int cp_rank, cp_size;                /* cp_size 1: a rank has whole sequences */
     struct context_config context;       /* only read while layers are described */
+    bool sequence_parallel; /* tensors outside tensor-parallel regions are split by rows */
     struct nn_experts experts;
     struct mg_stream *compute;
     struct nn_side tp_side; /* of collectives that overlap kernels */
@@ -77,21 +83,104 @@ struct nn {
     int64_t local_groups; /* of query heads; the fused product has [group][queries, key, value] */
     int64_t group_ranks;  /* consecutive ranks that use one group (groups.c); 1: none share */
     int64_t local_ffn, local_vocab;
-
-    const float *rope; /* device memory, [seq of the shape][2 rope_pairs]: struct kern_rope's table
-                          for this rank's part of the sequence; NULL before model_bind(), or
-                          without rotary positions */
+    struct nn_cache cache;
 };
 
-/* What a pass works on. */
+/* What the tokens of a pass need of the experts (nn_set_rows()); zeros without experts. */
+struct nn_expert_rows {
+    int64_t capacity; /* rows of an expert for the tokens of this rank; 0: unlimited */
+    int64_t choices;  /* rows at most that the tokens of this rank take */
+    int64_t limit;    /* rows that an expert-tensor-parallel rank receives in a round */
+    int64_t rows;     /* rows of the experts in a round */
+};
+
+/* Rows of a pass that continue a sequence: they are at the positions from 'first' on, and the keys
+ * and values of the positions before are in a place of the caches.
+ */
+struct nn_sequence {
+    int64_t place, first, rows;
+};
+
+/* What a pass works on: its live shape.  Operations take every count of rows from here.  A model
+ * has memory for a planned shape (nn_plan_shape()), whose counts are the largest of all passes that
+ * the model is made for, and a pass has at most as many of each (nn_fits()).  The tensors of a pass
+ * keep the planned shape as their capacity, and have as many live rows as the pass gives them
+ * (struct nn_extent).
+ */
 struct nn_shape {
     int64_t batch, seq, tokens; /* micro-batch size, positions on this rank, batch * seq */
     int64_t whole_seq;          /* positions of a sequence, on all context-parallel ranks */
     int64_t rows;               /* this rank's rows outside tensor-parallel regions */
-    struct kern_positions position; /* of these rows */
+    int64_t wanted;             /* rows that the head takes, with caches; without, it takes all */
+    struct nn_expert_rows experts;
+    /* With caches: the rows of a pass, those of one sequence behind those of the other.  Rows
+     * behind them are of no use.  The caller's, in host memory; batch is 1.
+     */
+    const struct nn_sequence *sequence; /* [num_sequences] */
+    int num_sequences;
+    struct kern_positions position; /* of this rank's rows */
     struct tensor positions; /* [whole_seq] int32: of the rows of context-parallel rank 0, then of
                                 rank 1 ...; empty: rows are at their positions */
+    struct tensor angles; /* [seq][2 rope_pairs] float32: struct kern_rope's table, a row for each
+                             position on this rank.  Without context parallelism a row is of its
+                             number as position, and there may be more.  Without memory before
+                             model_bind(), empty without rotary positions */
 };
+
+/* What there are as many of as a tensor has live rows, or a part of them: one, sequences, this
+ * rank's rows, tokens, tokens of all context-parallel ranks, rows that the head takes, and the
+ * counts of nn_expert_rows.
+ */
+enum nn_unit { NN_ONE, NN_SEQUENCES, NN_ROWS, NN_TOKENS, NN_WHOLE_TOKENS, NN_WANTED, NN_CHOICES,
+               NN_RECEIVED, NN_EXPERT_ROWS };
+
+/* A number of rows: 'times' for each of a unit. */
+struct nn_extent {
+    enum nn_unit unit;
+    int64_t times;
+};
+
+static inline struct nn_extent nn_extent (enum nn_unit unit, int64_t times)
+{
+    return (struct nn_extent){ unit, times };
+}
+
+static inline struct nn_extent nn_times (struct nn_extent e, int64_t times)
+{
+    return (struct nn_extent){ e.unit, e.times * times };
+}
+
+/* The number that an extent is in passes of a shape. */
+int64_t nn_count (const struct nn_shape *shape, struct nn_extent extent);
+
+/* Set the counts of passes over 'batch' sequences of 'whole_seq' positions.  There are no tables of
+ * positions and angles yet.
+ */
+void nn_shape_init (struct nn_shape *shape, const struct nn *nn, int64_t batch, int64_t whole_seq);
+
+/* Set the counts of a pass that continues 'n' sequences.  With sequence parallelism there are rows
+ * behind theirs, up to a multiple of the tensor-parallel ranks.
+ */
+void nn_shape_continue (struct nn_shape *shape, const struct nn *nn,
+                        const struct nn_sequence *sequence, int n, int64_t wanted);
+
+/* Are the sequences of a pass in different places of the caches, with room for their positions?
+ * Without caches there are none.  -1, EINVAL and a text if not.
+ */
+int nn_check_sequences (const struct nn *nn, const struct nn_shape *shape, struct mg_error *err);
+
+/* Make each count of a planned shape at least that of another.  All zeros is a planned shape of
+ * nothing.
+ */
+void nn_plan_shape (struct nn_shape *planned, const struct nn_shape *shape);
+
+/* Does a pass of this shape fit into what is planned?  -1, EINVAL and a text that names the count
+ * if not.
+ */
+int nn_fits (const struct nn_shape *planned, const struct nn_shape *shape, struct mg_error *err);
+
+/* True if all counts are the same. */
+bool nn_same_counts (const struct nn_shape *a, const struct nn_shape *b);
 
 /* How the attention of a layer meets the keys and values of other context-parallel ranks.  The
  * heads are dealt out among 'inner' neighbours: each then has a part of the heads, for the rows of
@@ -183,8 +272,8 @@ struct nn_exchange nn_exchange (const struct nn *nn, enum context_comm comm);
  */
 void nn_set_sizes (struct nn *nn);
 
-/* Set the numbers of rows that experts take, for passes of a shape. */
-void nn_set_rows (struct nn *nn, const struct nn_shape *shape);
+/* Set the numbers of rows that experts take, by the others of the shape. */
+void nn_set_rows (const struct nn *nn, struct nn_shape *shape);
 
 /* Where heads are in rows of this rank: group g of a row begins at 'first' + g stride_g, and its
  * heads are stride_h apart.  Rows follow each other, groups stride_g apart as well.

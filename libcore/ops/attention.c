@@ -126,7 +126,7 @@ static struct attention_operands operands_of (const struct pass *pass, const str
     if (c->inner > 1)
         return attention_packed (nn, t, 0, nn->local_groups / c->inner, true);
     x = attention_local (nn, pass_tensor (pass, phase, query), pass_tensor (pass, phase, key), t);
-    if (c->gather) {
+    if (c->gather || (nn->cache.length > 0 && !nn->config.latent.on)) {
         const struct attention_operands all = attention_packed (nn, t, 0, nn->local_groups, false);
 
         x.k = all.k;
@@ -312,16 +312,20 @@ static int attention_bwd (const struct pass *pass, const struct phase *phase,
     return kern_attention_bwd (pass->nn->kern, &a, pass->nn->compute, err);
 }
 
-/* Two operations for each channel of a head and pair of positions, in scores and in context.  Of
- * the pairs, Megatron-LM counts half for the causal mask.
- */
+/* Two for each channel of a head, in scores and in context. */
+double attention_pair_flops (const struct nn *nn, double pairs)
+{
+    return 2 * pairs * (double)nn->config.num_heads * (double)(nn->head_dim + nn->head_dim_v);
+}
+
+/* Of the pairs, Megatron-LM counts half for the causal mask. */
 double attention_flops (const struct layer_spec *spec, const struct phase *phase,
                         const struct nn *nn, const struct nn_shape *shape)
 {
     double pairs = (double)shape->tokens * (double)shape->whole_seq / 2;
 
     (void)spec, (void)phase;
-    return 2 * pairs * (double)nn->config.num_heads * (double)(nn->head_dim + nn->head_dim_v);
+    return attention_pair_flops (nn, pairs);
 }
 
 const struct layer_op op_attention = {

@@ -84,6 +84,8 @@ void attention_set_keys (struct kern_attention_fwd *a, const struct attention_op
     [ATTENTION_STARTS] = { "starts", false, OPERAND_READ, OPERAND_READ },                    \
     [ATTENTION_SINK] = { "sink", true, OPERAND_READ, OPERAND_READ | OPERAND_ADD }
 
+/* Operations of 'pairs' pairs of a query's and a key's position. */
+double attention_pair_flops (const struct nn *nn, double pairs);
 double attention_flops (const struct layer_spec *spec, const struct phase *phase,
                         const struct nn *nn, const struct nn_shape *shape);
 

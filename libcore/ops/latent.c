@@ -13,7 +13,7 @@
 /* Row 0 of those that belong to 'rows' rows of this rank. */
 static void *rows_of (const struct pass *pass, const struct tensor *t, int64_t rows)
 {
-    return rows < t->shape[0] ? nn_own_rows (pass->nn, pass->shape, t) : tensor_at (t, 0);
+    return rows < t->live ? nn_own_rows (pass->nn, pass->shape, t) : tensor_at (t, 0);
 }
 
 static int plain_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
@@ -24,7 +24,7 @@ static int plain_fwd (const struct pass *pass, const struct phase *phase, struct
     const struct tensor *y = pass_tensor (pass, phase, PLAIN_Y);
     const struct kern_gemm g = {
         .trans_b = true,
-        .m = y->shape[0], .n = w->extent[0], .k = w->extent[1],
+        .m = y->live, .n = w->extent[0], .k = w->extent[1],
         .a = tensor_at (x, 0), .lda = x->shape[1],
         .b = nn_weight (nn, w, pass_data (pass, phase, PLAIN_CONVERTED), err), .ldb = w->extent[1],
         .c = tensor_at (y, 0), .ldc = y->shape[1],
@@ -42,7 +42,7 @@ static int plain_bwd (const struct pass *pass, const struct phase *phase, struct
     const struct tensor *x = pass_tensor (pass, phase, PLAIN_X);
     const struct tensor *dy = pass_tensor (pass, phase, PLAIN_DY);
     const struct tensor *dx = pass_tensor (pass, phase, PLAIN_DX);
-    int64_t rows = x->shape[0];
+    int64_t rows = x->live;
     const struct kern_gemm input = {
         .accumulate = phase->adds,
         .m = rows, .n = w->extent[1], .k = w->extent[0],
@@ -97,7 +97,7 @@ static int gather_fwd (const struct pass *pass, const struct phase *phase, struc
     const struct tensor *x = pass_tensor (pass, phase, GATHER_X);
     const struct tensor *y = pass_tensor (pass, phase, GATHER_Y);
 
-    if (x->shape[0] == y->shape[0])
+    if (x->live == y->live)
         return 0;
     return mg_comm_all_gather (nn->tp, tensor_at (x, 0), tensor_at (y, 0),
                                (size_t)tensor_count (x), nn->dtype, nn->compute, err);

@@ -81,11 +81,12 @@ static int weight_gradient (const struct linear *l, const void *dy, const void *
     return kern_col_sum (nn->kern, &sum, nn->compute, err);
 }
 
-static struct linear column (const struct pass *pass, const struct phase *phase)
+/* 'y': the operand that has the rows of the product. */
+static struct linear column (const struct pass *pass, const struct phase *phase, int y)
 {
     return (struct linear){
         .nn = pass->nn,
-        .rows = pass->shape->tokens,
+        .rows = pass_tensor (pass, phase, y)->live,
         .weight = pass_param (pass, phase, COLUMN_WEIGHT),
         .bias = pass_param (pass, phase, COLUMN_BIAS),
         .converted = pass_data (pass, phase, COLUMN_CONVERTED),
@@ -93,12 +94,23 @@ static struct linear column (const struct pass *pass, const struct phase *phase)
     };
 }
 
+/* The rows of the product; NULL and a text on failure. */
+static const void *column_input (const struct pass *pass, const struct phase *phase,
+                                 const struct linear *l, struct mg_error *err)
+{
+    const struct tensor *x = pass_tensor (pass, phase, COLUMN_X);
+
+    if (x->live == l->rows)
+        return tensor_at (x, 0);
+    return nn_enter (pass->nn, pass->shape, tensor_at (x, 0),
+                     pass_data (pass, phase, COLUMN_ALL_ROWS), err);
+}
+
 static int column_fwd (const struct pass *pass, const struct phase *phase,
                        struct mg_error *err)
 {
-    const struct linear l = column (pass, phase);
-    const void *x = nn_enter (pass->nn, pass->shape, pass_data (pass, phase, COLUMN_X),
-                              pass_data (pass, phase, COLUMN_ALL_ROWS), err);
+    const struct linear l = column (pass, phase, COLUMN_Y);
+    const void *x = column_input (pass, phase, &l, err);
 
     return x ? multiply (&l, x, pass_data (pass, phase, COLUMN_Y), err) : -1;
 }
@@ -107,9 +119,8 @@ static int column_fwd (const struct pass *pass, const struct phase *phase,
 static int column_bwd (const struct pass *pass, const struct phase *phase,
                        struct mg_error *err)
 {
-    const struct linear l = column (pass, phase);
-    const void *x = nn_enter (pass->nn, pass->shape, pass_data (pass, phase, COLUMN_X),
-                              pass_data (pass, phase, COLUMN_ALL_ROWS), err);
+    const struct linear l = column (pass, phase, COLUMN_DY);
+    const void *x = column_input (pass, phase, &l, err);
     const void *dy = pass_data (pass, phase, COLUMN_DY);
 
     if (!x || input_gradient (&l, dy, pass_data (pass, phase, COLUMN_DX), err) < 0
@@ -162,7 +173,7 @@ const struct layer_op op_linear_logits = {
 static int detached_bwd (const struct pass *pass, const struct phase *phase,
                          struct mg_error *err)
 {
-    const struct linear l = column (pass, phase);
+    const struct linear l = column (pass, phase, COLUMN_DY);
 
     if (input_gradient (&l, pass_data (pass, phase, COLUMN_DY),
                         pass_data (pass, phase, COLUMN_DX), err) < 0)

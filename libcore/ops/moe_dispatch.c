@@ -15,7 +15,7 @@ static int drop (const struct pass *pass, const struct phase *phase, struct mg_e
     const struct kern_router_capacity k = {
         .tokens = pass->shape->rows, .topk = m->topk, .experts = m->experts,
         .index = pass_data (pass, phase, MOE_INDEX), .prob = pass_data (pass, phase, MOE_PROB),
-        .capacity = nn->experts.capacity, .by_prob = !m->drop_by_position,
+        .capacity = pass->shape->experts.capacity, .by_prob = !m->drop_by_position,
         .kept = pass_data (pass, phase, MOE_KEPT),
     };
 
@@ -34,7 +34,7 @@ static int preprocess_fwd (const struct pass *pass, const struct phase *phase,
     const struct kern_expert_sort k = {
         .tokens = pass->shape->rows, .topk = m->topk, .experts = m->experts,
         .index = kept ? kept : pass_data (pass, phase, MOE_INDEX),
-        .capacity = nn->experts.padded ? nn->experts.capacity : 0,
+        .capacity = nn->experts.padded ? pass->shape->experts.capacity : 0,
         .count = count, .offset = pass_data (pass, phase, MOE_OFFSET),
         .row = pass_data (pass, phase, MOE_ROW), .source = pass_data (pass, phase, MOE_SOURCE),
         .tally = counted ? tensor_at (&state->tally, 0) : NULL,
@@ -132,7 +132,7 @@ static int spread (const struct pass *pass, const struct phase *phase, const voi
 {
     const struct nn *nn = pass->nn;
     const struct kern_row_gather k = {
-        .rows = rows->shape[0], .cols = rows->shape[1],
+        .rows = pass->shape->experts.choices, .cols = rows->shape[1],
         .live = tensor_at (pass_tensor (pass, phase, MOE_OFFSET), nn->config.moe.experts),
         .source = pass_data (pass, phase, MOE_SOURCE), .divide = nn->config.moe.topk, .x = x,
         .y = tensor_at (rows, 0), .dtype = rows->dtype,
@@ -161,7 +161,7 @@ static int spread_prob (const struct pass *pass, const struct phase *phase, stru
     const struct nn *nn = pass->nn;
     const struct tensor *prob = pass_tensor (pass, phase, MOE_SENT_PROB);
     const struct kern_row_gather k = {
-        .rows = prob->shape[0], .cols = 1,
+        .rows = pass->shape->experts.choices, .cols = 1,
         .live = tensor_at (pass_tensor (pass, phase, MOE_OFFSET), nn->config.moe.experts),
         .source = pass_data (pass, phase, MOE_SOURCE), .x = pass_data (pass, phase, MOE_PROB),
         .y = tensor_at (prob, 0), .dtype = MG_FLOAT32,

@@ -14,12 +14,13 @@ const struct moe_kept moe_further = { MOE_MORE_INPUT, MOE_MORE_PROB, MOE_MORE_BE
 struct moe_routes moe_routes_of (const struct pass *pass)
 {
     const struct nn_experts *x = &pass->nn->experts;
+    const struct nn_expert_rows *rows = &pass->shape->experts;
 
     return (struct moe_routes){
         .count = pass->routed, .experts = pass->nn->config.moe.experts,
         .ep_rank = x->ep_rank, .ep_size = x->ep_size, .stride_ep = x->stride_ep,
         .etp_rank = x->etp_rank, .etp_size = x->etp_size, .stride_etp = x->stride_etp,
-        .limit = x->limit, .each = x->padded ? x->capacity : 0,
+        .limit = rows->limit, .each = x->padded ? rows->capacity : 0,
     };
 }
 
@@ -146,7 +147,7 @@ static int sum_parts (const struct pass *pass, int64_t round, const struct tenso
         l.send_at[i] = at;
         at += l.send[i];
         l.take[i] = (size_t)sum.tokens * width;
-        l.take_at[i] = (size_t)(i * x->limit) * width;
+        l.take_at[i] = (size_t)(i * x->summands.shape[0]) * width;
     }
     if (exchange (x->etp, &l, all, summands, nn->compute, err) < 0)
         return -1;
@@ -159,12 +160,12 @@ int moe_order (const struct pass *pass, const struct phase *phase, int64_t round
                const struct tensor *begin, struct mg_error *err)
 {
     const struct nn_experts *x = &pass->nn->experts;
-    int64_t experts = pass->nn->config.moe.experts;
+    int64_t experts = pass->nn->config.moe.experts, limit = pass->shape->experts.limit;
     const struct kern_expert_chunks k = {
         .parts = x->etp_size, .sources = x->ep_size, .experts = x->local,
         .count = tensor_at (pass_tensor (pass, phase, MOE_COUNTS), x->ep_rank * x->local),
         .stride_part = x->stride_etp * experts, .stride_source = x->stride_ep * experts,
-        .begin = round * x->limit, .limit = x->limit,
+        .begin = round * limit, .limit = limit,
         .offset = tensor_at (begin, 0),
         .row = pass_data (pass, phase, MOE_CHUNK_ROW),
         .source = pass_data (pass, phase, MOE_CHUNK_SOURCE),

@@ -14,7 +14,8 @@ static int multiply (const struct pass *pass, const struct param *w, enum kern_e
     const struct nn *nn = pass->nn;
     struct kern_expert_gemm g = {
         .form = form, .accumulate = accumulate, .experts = nn->experts.local,
-        .rows = x->shape[0], .in = w->extent[1], .out = w->extent[0] / nn->experts.local,
+        .rows = pass->shape->experts.rows, .in = w->extent[1],
+        .out = w->extent[0] / nn->experts.local,
         .offset = tensor_at (begin, 0), .x = tensor_at (x, 0), .w = weight,
         .y = tensor_at (y, 0), .dtype = nn->dtype,
         .c_dtype = form == KERN_EXPERT_WGRAD ? w->grad_dtype : nn->dtype,
@@ -48,7 +49,8 @@ static int add_bias (const struct pass *pass, const struct param *bias,
                      const struct tensor *x, struct mg_error *err)
 {
     const struct kern_expert_bias_fwd k = {
-        .experts = pass->nn->experts.local, .rows = x->shape[0], .cols = x->shape[1],
+        .experts = pass->nn->experts.local, .rows = pass->shape->experts.rows,
+        .cols = x->shape[1],
         .offset = tensor_at (begin, 0), .bias = bias ? tensor_address (bias->data) : NULL,
         .factor = factor ? tensor_at (factor, 0) : NULL, .x = tensor_at (x, 0),
         .dtype = pass->nn->dtype,
@@ -63,7 +65,8 @@ static int bias_gradient (const struct pass *pass, const struct param *bias,
                           struct mg_error *err)
 {
     const struct kern_expert_bias_bwd k = {
-        .experts = pass->nn->experts.local, .rows = dx->shape[0], .cols = dx->shape[1],
+        .experts = pass->nn->experts.local, .rows = pass->shape->experts.rows,
+        .cols = dx->shape[1],
         .offset = tensor_at (begin, 0), .dx = tensor_at (dx, 0),
         .bias = bias ? tensor_address (bias->data) : NULL,
         .factor = factor ? tensor_at (factor, 0) : NULL,
@@ -125,7 +128,7 @@ int moe_act_fwd (const struct pass *pass, const struct phase *phase, const struc
     const struct tensor *fc1 = pass_tensor (pass, phase, kept->fc1);
     struct tensor *act = pass_tensor (pass, phase, kept->act);
     const struct kern_expert_act_fwd k = {
-        .fwd = { .rows = act->shape[0], .cols = act->shape[1], .act = act_of (nn),
+        .fwd = { .rows = pass->shape->experts.rows, .cols = act->shape[1], .act = act_of (nn),
                  .dtype = nn->dtype, .x = tensor_at (fc1, 0), .y = tensor_at (act, 0) },
         .live = live_rows (pass, phase, kept), .factor = pass_data (pass, phase, kept->prob),
     };
@@ -143,7 +146,7 @@ int moe_act_bwd (const struct pass *pass, const struct phase *phase, const struc
     const struct tensor *dact = pass_tensor (pass, phase, MOE_DACT);
     const struct tensor *dprob = pass_tensor (pass, phase, MOE_DINPUT_PROB);
     const struct kern_expert_act_bwd k = {
-        .bwd = { .rows = dact->shape[0], .cols = dact->shape[1], .act = act_of (nn),
+        .bwd = { .rows = pass->shape->experts.rows, .cols = dact->shape[1], .act = act_of (nn),
                  .dtype = nn->dtype, .dy = tensor_at (dact, 0),
                  .x = pass_data (pass, phase, kept->fc1), .dx = pass_data (pass, phase, MOE_DFC1) },
         .live = live_rows (pass, phase, kept), .factor = tensor_at (prob, 0),

@@ -17,7 +17,7 @@ static int all_gather (const struct pass *pass, const struct tensor *own, const 
     const struct nn *nn = pass->nn;
 
     return mg_comm_all_gather (nn->experts.group, tensor_at (own, 0), tensor_at (all, 0),
-                               (size_t)(tensor_capacity (all) / group_size (pass)), own->dtype,
+                               (size_t)(tensor_count (all) / group_size (pass)), own->dtype,
                                nn->compute, err);
 }
 
@@ -27,7 +27,7 @@ static int reduce_scatter (const struct pass *pass, const struct tensor *all, vo
 {
     const struct nn *nn = pass->nn;
     const struct nn_experts *x = &nn->experts;
-    int64_t n = tensor_capacity (all) / group_size (pass);
+    int64_t n = tensor_count (all) / group_size (pass);
     int rank = x->ep_rank * x->stride_ep + x->etp_rank * x->stride_etp;
 
     *own = tensor_at (all, rank * n);
@@ -140,10 +140,11 @@ static int order (const struct pass *pass, const struct phase *phase, int64_t ro
 {
     const struct nn_experts *x = &pass->nn->experts;
     const struct tensor *index = pass_tensor (pass, phase, MOE_ALL_INDEX);
+    int64_t rows = pass->shape->experts.rows;
     const struct kern_expert_sort k = {
-        .tokens = index->shape[0], .topk = index->shape[1], .index = tensor_at (index, 0),
+        .tokens = index->live, .topk = index->shape[1], .index = tensor_at (index, 0),
         .first = x->ep_rank * x->local, .experts = x->local,
-        .begin = round * x->rows, .limit = x->rows, .offset = tensor_at (begin, 0),
+        .begin = round * rows, .limit = rows, .offset = tensor_at (begin, 0),
         .row = pass_data (pass, phase, MOE_ALL_ROW),
         .source = pass_data (pass, phase, MOE_ALL_SOURCE),
     };
@@ -155,7 +156,7 @@ static int order (const struct pass *pass, const struct phase *phase, int64_t ro
 static int64_t rows_of (const struct pass *pass, int64_t round)
 {
     const struct moe_routes r = moe_routes_of (pass);
-    int64_t rows = pass->nn->experts.rows, n;
+    int64_t rows = pass->shape->experts.rows, n;
 
     n = moe_all_rows (&r) - round * rows;
     n = n > 0 ? n : 0;
@@ -166,7 +167,7 @@ static int64_t num_rounds (const struct pass *pass)
 {
     const struct moe_routes r = moe_routes_of (pass);
 
-    return moe_gathered_rounds (&r, pass->nn->experts.rows);
+    return moe_gathered_rounds (&r, pass->shape->experts.rows);
 }
 
 static int take (const struct pass *pass, const struct phase *phase, int64_t rows, int64_t divide,
@@ -206,10 +207,10 @@ static int put_gradients (const struct pass *pass, const struct phase *phase, bo
     const struct tensor *dall_prob = pass_tensor (pass, phase, MOE_DALL_PROB);
     const int32_t *row = pass_data (pass, phase, MOE_ALL_ROW);
 
-    if (combine (pass, dinput, tensor_at (dinput, 0), dall->shape[0], pass->nn->config.moe.topk,
+    if (combine (pass, dinput, tensor_at (dinput, 0), dall->live, pass->nn->config.moe.topk,
                  row, add, tensor_at (dall, 0), err) < 0)
         return -1;
-    return combine (pass, dprob, tensor_at (dprob, 0), tensor_capacity (dall_prob), 1, row, add,
+    return combine (pass, dprob, tensor_at (dprob, 0), tensor_count (dall_prob), 1, row, add,
                     tensor_at (dall_prob, 0), err);
 }
 
@@ -253,7 +254,7 @@ static int put_rows (const struct pass *pass, const struct phase *phase, int64_t
     const struct tensor *out = pass_tensor (pass, phase, MOE_OUT);
     const struct tensor *all = pass_tensor (pass, phase, MOE_ALL_Y);
 
-    return combine (pass, out, tensor_at (out, 0), all->shape[0], pass->nn->config.moe.topk,
+    return combine (pass, out, tensor_at (out, 0), all->live, pass->nn->config.moe.topk,
                     pass_data (pass, phase, MOE_ALL_ROW), round > 0, tensor_at (all, 0), err);
 }
 

@@ -416,7 +416,7 @@ static int add_quantiles (const struct pass *pass, const struct phase *phase,
     const struct tensor *all = pass_tensor (pass, phase, MOE_ALL_LOGITS);
     const struct router_state *state = pass->layer->router;
     struct kern_router_quantile k = {
-        .tokens = all ? all->shape[0] : r->tokens, .experts = r->experts, .topk = r->topk,
+        .tokens = all ? all->live : r->tokens, .experts = r->experts, .topk = r->topk,
         .logits = tensor_at (all ? all : logits, 0), .dtype = r->dtype,
         .beta = tensor_at (&state->beta, 0), .sum = tensor_at (&state->quantile, 0),
     };

@@ -17,10 +17,11 @@ struct rows {
 
 static struct rows hidden_rows (const struct pass *pass, const struct phase *phase, bool backward)
 {
+    const struct tensor *x = pass_tensor (pass, phase, NORM_X);
     struct rows r = {
-        .n = pass->shape->rows,
+        .n = x->live,
         .cols = pass->nn->hidden,
-        .x = pass_data (pass, phase, NORM_X),
+        .x = tensor_at (x, 0),
         .y = backward ? NULL : pass_data (pass, phase, NORM_Y),
     };
 
@@ -58,7 +59,7 @@ static struct rows latent_rows (const struct pass *pass, const struct phase *pha
     const struct tensor *x = pass_tensor (pass, phase, NORM_X);
     const struct kern_rows first = { .inner = 1, .stride_outer = x->shape[1] };
     struct rows r = {
-        .n = x->shape[0],
+        .n = x->live,
         .cols = pass_param (pass, phase, NORM_WEIGHT)->numel,
         .x = tensor_at (x, 0),
         .x_rows = first,
@@ -114,7 +115,7 @@ static int copy_rest (const struct pass *pass, const struct phase *phase, int64_
     const struct tensor *x = pass_tensor (pass, phase, NORM_X);
     const struct tensor *y = pass_tensor (pass, phase, NORM_Y);
     const struct kern_copy k = {
-        .rows = x->shape[0],
+        .rows = x->live,
         .heads = 1,
         .cols = x->shape[1] - cols,
         .x = tensor_at (x, cols),

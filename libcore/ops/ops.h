@@ -27,9 +27,9 @@
 enum { NORM_X, NORM_Y, NORM_STAT, NORM_WEIGHT, NORM_BIAS, NORM_DY, NORM_DX };
 extern const struct layer_op op_norm;
 
-/* y = x W^T + b for all tokens; x is gathered first.  Backward starts the reduction of dx, and
- * computes the weight's gradient meanwhile.  The y of op_linear_logits is float32, and its dy has
- * the place of y, as kern_xent_bwd leaves it.
+/* y = x W^T + b for all tokens; x is gathered first, unless it has as many rows as y.  Backward
+ * starts the reduction of dx, and computes the weight's gradient meanwhile.  The y of
+ * op_linear_logits is float32, and its dy has the place of y, as kern_xent_bwd leaves it.
  */
 enum { COLUMN_X, COLUMN_Y, COLUMN_WEIGHT, COLUMN_BIAS, COLUMN_DY, COLUMN_DX, COLUMN_ALL_ROWS,
        COLUMN_CONVERTED };
@@ -71,11 +71,12 @@ extern const struct layer_op op_gather;
 enum { JOIN_PART, JOIN_LATENT, JOIN_KEY, JOIN_DKEY, JOIN_DPART, JOIN_DLATENT };
 extern const struct layer_op op_join_keys;
 
-/* Rotary position embedding of heads, in place; backward of their gradient, in place.  'which' of
+/* Rotary position embedding of heads, in place; backward of their gradient, in place.  'at' has the
+ * positions of all tokens; without it, rows are at the positions of the shape.  'which' of
  * the phase: HEADS_BOTH for a fused product, HEADS_QUERIES or HEADS_KEYS for heads alone,
  * HEADS_LATENT_QUERIES or HEADS_LATENT_KEY.
  */
-enum { ROTATE_X, ROTATE_DX };
+enum { ROTATE_X, ROTATE_DX, ROTATE_AT };
 extern const struct layer_op op_rotate;
 
 /* Attention of this rank's heads.  Queries and keys are in the fused product, as values are, or
@@ -95,6 +96,33 @@ extern const struct layer_op op_attention;
  */
 enum { RING_KEYS = ATTENTION_SINK + 1, RING_DKEYS, RING_PART, RING_PART_LSE, RING_SUM };
 extern const struct layer_op op_attention_ring;
+
+/* Put the keys and values of a pass into their places of the caches, packed (attention.h). */
+enum { CACHE_KEY, CACHE_VALUE, CACHE_CACHE };
+extern const struct layer_op op_cache_keys;
+
+/* Attention of each sequence of a pass to all of its keys, those that it has in the caches.  'key'
+ * and 'value' are the cache; 'at' has the positions of all tokens.  There is no backward half.
+ */
+enum { CACHED_AT = ATTENTION_SINK + 1 };
+extern const struct layer_op op_attention_cached;
+
+/* Put the latents of a pass, with rotated ends, into their places of the caches. */
+enum { LATENTS_X, LATENTS_CACHE };
+extern const struct layer_op op_cache_latents;
+
+/* Attention of each sequence to the keys and values that the product with 'weight' makes of its
+ * latents in the cache.  'key' and 'value' are scratch with rows for all positions of a sequence.
+ * There is no backward half.
+ */
+enum { CACHED_LATENTS = CACHED_AT + 1, CACHED_WEIGHT, CACHED_CONVERTED };
+extern const struct layer_op op_attention_latents;
+
+/* y = some rows of x, whose numbers among those of all tokens are in 'rows': all of them on every
+ * tensor-parallel rank.  There is no backward half.
+ */
+enum { TAKE_X, TAKE_ROWS, TAKE_Y };
+extern const struct layer_op op_take_rows;
 
 /* The heads are dealt out among context-parallel neighbours: 'all' has the packed queries, keys
  * and values of this rank's part of the heads, for the rows of all neighbours.  'parts' and

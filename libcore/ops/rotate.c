@@ -12,6 +12,7 @@ static int rotate (const struct pass *pass, const struct phase *phase, int opera
     const struct model_config *c = &nn->config;
     enum heads which = (enum heads)phase->which;
     const struct nn_heads h = nn_heads (nn, which, which == HEADS_BOTH);
+    const struct tensor *at = pass_tensor (pass, phase, ROTATE_AT);
     const struct kern_rope k = {
         .tokens = pass->shape->tokens,
         .batch = pass->shape->batch,
@@ -23,8 +24,9 @@ static int rotate (const struct pass *pass, const struct phase *phase, int opera
         .x = tensor_at (pass_tensor (pass, phase, operand), h.first),
         .stride_g = h.stride_g,
         .stride_h = h.stride_h,
-        .table = tensor_address ((void *)nn->rope),
-        .count = pass->shape->seq,
+        .table = tensor_at (&pass->shape->angles, 0),
+        .count = at ? pass->shape->angles.shape[0] : pass->shape->seq,
+        .position = { at ? tensor_at (at, 0) : NULL, pass->shape->batch, 1 },
         .dtype = nn->dtype,
     };
 
@@ -50,6 +52,7 @@ const struct layer_op op_rotate = {
     .operand = {
         [ROTATE_X] = { "x", false, OPERAND_READ | OPERAND_WRITE, 0 },
         [ROTATE_DX] = { "dx", false, 0, OPERAND_READ | OPERAND_WRITE },
+        [ROTATE_AT] = { "at", false, OPERAND_READ, OPERAND_READ },
     },
     .fwd = rotate_fwd,
     .bwd = rotate_bwd,

@@ -191,6 +191,11 @@ int exec_run (struct exec *e, struct mg_error *err)
     return exec_run_list (e, e->config.schedule, err);
 }
 
+void exec_set_count (struct exec *e, size_t count)
+{
+    e->config.count = count;
+}
+
 int exec_run_list (struct exec *e, const struct schedule *s, struct mg_error *err)
 {
     const struct sched_actions *a = &e->config.actions;

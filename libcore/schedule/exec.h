@@ -56,7 +56,7 @@ struct exec_config {
      * is not used if no chunk of the list has the lane.
      */
     struct mg_comm *lane[SCHED_NUM_LANES];
-    size_t count; /* elements of the tensor between two stages */
+    size_t count; /* elements of the tensor between two stages, see exec_set_count() */
     enum mg_dtype dtype;
     struct sched_actions actions;
 };
@@ -84,6 +84,9 @@ int exec_run (struct exec *exec, struct mg_error *err);
  * (schedule_grow_slots()), and no backward passes if that one has none.
  */
 int exec_run_list (struct exec *exec, const struct schedule *list, struct mg_error *err);
+
+/* The lists that are run from now on have so many elements between two stages. */
+void exec_set_count (struct exec *exec, size_t count);
 
 /* Let the next list follow all work that is now on the compute stream, instead of the last list. */
 void exec_follow (struct exec *exec);

@@ -202,6 +202,8 @@ static struct evaluation_config set_evaluation (const struct train_args *args)
         .interval = interval == TRAIN_UNSET ? DEFAULT_INTERVAL : interval,
         .start = args->eval.start,
         .global_batch = given (args->eval.global_batch_size),
+        .micro_batch_size = given (args->eval.micro_batch_size),
+        .seq_length = given (args->eval.seq_length),
         .full = args->eval.full,
         .several = args->eval.several,
         .names = args->eval.names,

@@ -149,7 +149,7 @@ static int open_set (struct evaluation *e, struct evaluation_set *set,
 
     if (wanted == -1 && !full)
         return -1;
-    set->source = train_data_open (data, part, run->seq_length, wanted, err);
+    set->source = train_data_open (data, part, e->seq_length, wanted, err);
     if (!set->source) {
         if (errno != ENODATA || (part == SPLIT_VALID && e->config->wants_validation))
             return -1;
@@ -208,38 +208,45 @@ bool evaluate_any (const struct evaluation *e)
     return e->assumed || e->num_valid > 0 || e->test.source;
 }
 
-/* The size of --eval-global-batch-size; else, of batch sizes that change, the one that the run ends
- * with.
+/* The shape of the passes, and the size of --eval-global-batch-size; else, of batch sizes that
+ * change, the one that the run ends with.
  */
 static void choose_batch (struct evaluation *e, const struct evaluation_run *run)
 {
+    const struct evaluation_config *c = e->config;
     const struct num_microbatches *b = run->batches;
-    int64_t size = e->config->global_batch, at = 0;
+    int64_t size = c->global_batch, at = 0;
 
-    if (size > 0) {
-        e->batch = (struct batch_size){ size, size,
-                                        size / run->micro_batch_size / run->dp };
-        return;
+    e->micro_batch_size = c->micro_batch_size > 0 ? c->micro_batch_size : run->micro_batch_size;
+    e->seq_length = c->seq_length > 0 ? c->seq_length : run->seq_length;
+    if (size == 0) {
+        if (c->alone)
+            at = num_microbatches_from (b, num_microbatches_count (b) - 1);
+        else if (run->train_iters > 0)
+            at = num_microbatches_samples (b, run->train_iters - 1);
+        num_microbatches_at (b, at, &e->batch);
+        if (e->micro_batch_size == run->micro_batch_size)
+            return;
+        size = e->batch.running;
     }
-    if (e->config->alone)
-        at = num_microbatches_from (b, num_microbatches_count (b) - 1);
-    else if (run->train_iters > 0)
-        at = num_microbatches_samples (b, run->train_iters - 1);
-    num_microbatches_at (b, at, &e->batch);
+    e->batch = (struct batch_size){ size, size, size / e->micro_batch_size / run->dp };
 }
 
 static int check_batch (const struct evaluation *e, const struct evaluation_run *run,
                         struct mg_error *err)
 {
-    int64_t round = (int64_t)run->micro_batch_size * run->dp;
+    int64_t round = (int64_t)e->micro_batch_size * run->dp;
+    bool own = e->config->micro_batch_size > 0;
     char of[80];
 
-    if (e->config->global_batch == 0)
+    if (e->config->global_batch == 0 && e->micro_batch_size == run->micro_batch_size)
         return num_microbatches_check (run->batches, &e->batch, err) < 0
                    ? mg_error_prefix (err, "evaluation") : 0;
-    snprintf (of, sizeof (of), "micro-batch-size %d x dp %d = %" PRId64, run->micro_batch_size,
-              run->dp, round);
-    return multiple_check ("--eval-global-batch-size", e->batch.running, round, of, "", err);
+    snprintf (of, sizeof (of), "%smicro-batch-size %d x dp %d = %" PRId64, own ? "eval-" : "",
+              e->micro_batch_size, run->dp, round);
+    return multiple_check (e->config->global_batch > 0 ? "--eval-global-batch-size"
+                                                       : "evaluation: the global batch size",
+                           e->batch.running, round, of, "", err);
 }
 
 int evaluate_open (struct evaluation *e, const struct evaluation_config *config,
@@ -287,14 +294,14 @@ int evaluate_plan (struct evaluation *e, const struct evaluation_config *config,
  * order, and ends where it ends.
  */
 static int init_set (const struct evaluation *e, struct evaluation_set *set,
-                     const struct input_place *place, int micro_batch_size, int vocab_size,
-                     int32_t eod, struct mg_error *err)
+                     const struct input_place *place, int vocab_size, int32_t eod,
+                     struct mg_error *err)
 {
     bool full = e->config->full && set != &e->test;
 
     if (!set->source)
         return 0;
-    if (input_init (&set->input, set->source, place, micro_batch_size, vocab_size, err) < 0)
+    if (input_init (&set->input, set->source, place, e->micro_batch_size, vocab_size, err) < 0)
         return -1;
     set->input.eod = eod;
     set->input.wrap = true; // after a checkpoint whose past had other arguments, data may be short
@@ -303,14 +310,14 @@ static int init_set (const struct evaluation *e, struct evaluation_set *set,
     return e->cyclic && !full ? input_shuffle (&set->input, err) : 0;
 }
 
-int evaluate_init (struct evaluation *e, const struct input_place *place, int micro_batch_size,
-                   int vocab_size, int32_t eod, struct mg_error *err)
+int evaluate_init (struct evaluation *e, const struct input_place *place, int vocab_size,
+                   int32_t eod, struct mg_error *err)
 {
     for (int i = 0; i < e->num_valid; i++) {
-        if (init_set (e, &e->valid[i], place, micro_batch_size, vocab_size, eod, err) < 0)
+        if (init_set (e, &e->valid[i], place, vocab_size, eod, err) < 0)
             return -1;
     }
-    return init_set (e, &e->test, place, micro_batch_size, vocab_size, eod, err);
+    return init_set (e, &e->test, place, vocab_size, eod, err);
 }
 
 static void clear_set (struct evaluation_set *set)

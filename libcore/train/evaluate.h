@@ -34,6 +34,7 @@ struct evaluation_config {
     int64_t interval;      /* iterations between validations, 0: only at the end */
     int64_t start;         /* no validation before this iteration is done */
     int64_t global_batch;  /* samples of a batch, 0: of the size with which the run ends */
+    int micro_batch_size, seq_length; /* of its passes, 0: those of training */
     bool full;             /* a validation takes all samples of its data, whatever 'iters' is */
     bool several;          /* each dataset of the validation data is a set of its own ... */
     struct arg_list names; /* ... with these names, none: their numbers */
@@ -46,8 +47,8 @@ struct evaluation_run {
     const struct data_config *data;
     const struct num_microbatches *batches;
     int64_t train_iters;
-    int seq_length;
-    int micro_batch_size, dp;
+    int seq_length, micro_batch_size; /* of training */
+    int dp;
 };
 
 /* What evaluating uses.  All of it belongs to the run. */
@@ -78,6 +79,7 @@ struct evaluation {
     struct evaluation_use use; /* set by the caller before evaluate_due() and evaluate_end() */
     bool assumed; /* of a planned run: there will be data */
     struct batch_size batch;
+    int micro_batch_size, seq_length; /* of its passes */
     struct evaluation_set *valid; /* [num_valid] */
     int num_valid;
     struct evaluation_set test;
@@ -111,8 +113,8 @@ int evaluate_plan (struct evaluation *e, const struct evaluation_config *config,
 /* Make ready to read the data, in which 'eod' ends a document (-1: a sample is one document);
  * evaluate_open() comes first.
  */
-int evaluate_init (struct evaluation *e, const struct input_place *place, int micro_batch_size,
-                   int vocab_size, int32_t eod, struct mg_error *err);
+int evaluate_init (struct evaluation *e, const struct input_place *place, int vocab_size,
+                   int32_t eod, struct mg_error *err);
 void evaluate_clear (struct evaluation *e);
 
 /* Is there anything to evaluate? */

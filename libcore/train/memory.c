@@ -85,11 +85,12 @@ void memory_clear (struct memory_plan *plan)
 static void plan_experts (struct memory_plan *plan, const struct model *model)
 {
     const struct nn *nn = model_nn (model);
+    const struct nn_shape *shape = model_planned_shape (model);
 
     if (nn->config.moe.experts == 0)
         return;
-    plan->expert_rows = nn->experts.rows;
-    plan->balanced_rows = nn->experts.choices * nn->experts.etp_size;
+    plan->expert_rows = shape->experts.rows;
+    plan->balanced_rows = shape->experts.choices * nn->experts.etp_size;
 }
 
 static int plan_activations (struct memory_plan *plan, const struct memory_parts *parts,

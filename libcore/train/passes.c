@@ -21,7 +21,7 @@
 int passes_upload (const struct passes *p, int chunk, int slot, const struct nn_inputs *from,
                    struct mg_error *err)
 {
-    const struct nn_inputs in = model_inputs (p->model, chunk, slot);
+    const struct nn_inputs in = model_inputs (p->model, p->mode.shape, chunk, slot);
 
     for (int i = 0; i < in.n; i++) {
         const struct tensor *to = &in.input[i].tensor;
@@ -365,7 +365,7 @@ struct exec_config passes_exec_config (const struct passes *p)
         .schedule = p->first,
         .device = job_device (p->job),
         .compute = model_stream (p->model),
-        .count = model_boundary_count (p->model),
+        .count = model_boundary_count (p->model, NULL),
         .dtype = model_dtype (p->model),
     };
 
@@ -419,6 +419,7 @@ int passes_train (struct passes *p, const struct passes_run *run, int64_t num_mi
                              num_microbatches);
     p->run = run;
     p->mode = run->mode;
+    exec_set_count (p->exec, model_boundary_count (p->model, p->mode.shape));
     if (model_begin (p->model, &run->mode, err) < 0 || passes_prepare_graphs (p, list, err) < 0)
         return -1;
     return p->mode.graphs && p->iteration ? passes_replay (p, list, err)
@@ -429,6 +430,7 @@ int passes_evaluate (struct passes *p, const struct passes_run *run, struct mg_e
 {
     p->run = run;
     p->mode = run->mode;
+    exec_set_count (p->exec, model_boundary_count (p->model, p->mode.shape));
     if (model_begin (p->model, &run->mode, err) < 0)
         return -1;
     return exec_run_list (p->exec, p->forward, err);

@@ -136,6 +136,8 @@ static int grads_ready (void *arg, size_t first, size_t n, struct mg_error *err)
 struct model_mode train_mode (struct train *t, bool training, double loss_weight)
 {
     return (struct model_mode){
+        .shape = model_shape (t->session.parts.model, training ? MODEL_TRAINING
+                                                               : MODEL_EVALUATION),
         .training = training,
         .loss_weight = loss_weight,
         .per_token_loss = t->config.step.per_token_loss,

@@ -230,8 +230,7 @@ static int setup_data (struct train *t, struct mg_error *err)
     int32_t eod;
 
     if (find_eod (t, &eod, err) < 0 || open_data (t, err) < 0
-        || evaluate_init (&t->evaluation, &place, model->micro_batch_size, model->config.vocab_size,
-                          eod, err) < 0)
+        || evaluate_init (&t->evaluation, &place, model->config.vocab_size, eod, err) < 0)
         return -1;
     return t->source ? setup_input (t, eod, err) : 0;
 }

@@ -67,7 +67,7 @@ static void set_weights (const struct alone *f)
 static void run (struct alone *f)
 {
     const struct model_mode mode = { .training = true, .loss_weight = 1 };
-    const struct nn_inputs inputs = model_inputs (f->model, 0, 0), *in = &inputs;
+    const struct nn_inputs inputs = model_inputs (f->model, NULL, 0, 0), *in = &inputs;
     struct mg_error err = { "" };
 
     for (int b = 0; b < BATCH; b++)

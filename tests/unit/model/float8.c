@@ -73,7 +73,7 @@ static void setup (struct job *job, struct fixture *f, bool float8)
         || main_params_take (f->stack.main, &err) < 0
         || buffers_params_wait (f->stack.buffers, &err) < 0)
         bail_out ("%s", err.text);
-    fill (model_inputs (f->model, 0, 0));
+    fill (model_inputs (f->model, NULL, 0, 0));
 }
 
 static void teardown (struct fixture *f)

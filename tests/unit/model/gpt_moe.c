@@ -19,8 +19,11 @@ struct grid {
 
 static struct nn_shape shape_of (const struct nn *nn)
 {
-    return (struct nn_shape){ .batch = 2, .seq = 8, .tokens = 16, .whole_seq = 8,
+    struct nn_shape shape = { .batch = 2, .seq = 8, .tokens = 16, .whole_seq = 8,
                               .rows = 16 / nn->tp_size };
+
+    nn_set_rows (nn, &shape);
+    return shape;
 }
 
 /* The last rank of a grid. */
@@ -36,10 +39,8 @@ static struct nn rank_of (const struct grid *g, const struct model_moe *moe)
         .experts = { .ep_size = g->ep, .ep_rank = g->ep - 1, .etp_size = g->etp,
                      .etp_rank = g->etp - 1, .stride_ep = g->etp, .stride_etp = 1 },
     };
-    struct nn_shape shape = shape_of (&nn);
 
     nn_set_sizes (&nn);
-    nn_set_rows (&nn, &shape);
     return nn;
 }
 

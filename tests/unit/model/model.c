@@ -71,7 +71,7 @@ static double weighted_loss (struct alone *f, double weight, bool backward)
     if (model_begin (f->model, &mode, &err) < 0)
         bail_out ("%s", err.text);
     for (int m = 0; m < MICROBATCHES; m++) {
-        fill (model_inputs (f->model, 0, 0), m);
+        fill (model_inputs (f->model, NULL, 0, 0), m);
         if (model_forward (f->model, &mode, 0, 0, &err) < 0
             || (backward && model_backward (f->model, &mode, 0, 0, &err) < 0))
             bail_out ("%s", err.text);

@@ -65,7 +65,7 @@ static void run (struct alone *f, double loss[1 + MTP])
     if (model_begin (f->model, &mode, &err) < 0)
         bail_out ("%s", err.text);
     for (int m = 0; m < MICROBATCHES; m++) {
-        fill (model_inputs (f->model, 0, 0), m);
+        fill (model_inputs (f->model, NULL, 0, 0), m);
         if (model_forward (f->model, &mode, 0, 0, &err) < 0
             || model_backward (f->model, &mode, 0, 0, &err) < 0)
             bail_out ("%s", err.text);

@@ -117,7 +117,7 @@ static void setup (struct test *t, struct fixture *f, int layers, bool sequence)
                   model_sizes_of (f->model)->tensors);
     if (model_bind (f->model, &slots, &err) < 0 || model_init_params (f->model, &err) < 0)
         bail_out ("%s", err.text);
-    fill (model_inputs (f->model, 0, 0));
+    fill (model_inputs (f->model, NULL, 0, 0));
     model_clear_losses (f->model, NULL);
 }
 

@@ -8,7 +8,8 @@
 
 static struct nn_input row (const char *name, enum mg_dtype dtype, int parts, int64_t n)
 {
-    return (struct nn_input){ name, parts, { .dtype = dtype, .ndims = 1, .shape = { parts * n } } };
+    return (struct nn_input){ .name = name, .parts = parts,
+                              .tensor = { .dtype = dtype, .ndims = 1, .shape = { parts * n } } };
 }
 
 static void test_names (void)

@@ -10,7 +10,7 @@
 #include "libcore/ops/ops.h"
 #include "tests/tap/tap.h"
 
-static const struct nn_shape shape = { .batch = 2, .seq = 6, .tokens = 12, .whole_seq = 6,
+static struct nn_shape shape = { .batch = 2, .seq = 6, .tokens = 12, .whole_seq = 6,
                                        .rows = 6 };
 
 /* Rank 1 of 2: of dense layers, or of layers with experts and shared experts that run while tokens
@@ -247,6 +247,29 @@ static void test_run (void)
         "work that is declared stays for a later phase");
 }
 
+/* A transformer layer of a model with caches. */
+static void test_caches (void)
+{
+    struct nn nn = rank (false);
+    struct layer_spec spec, broken;
+    struct mg_error err = { "" };
+    int cache;
+
+    nn.cache = (struct nn_cache){ 2, 8 };
+    ok (gpt_spec (GPT_LAYER, &nn, &shape, &spec, &err) == 0, "caches: the layer is whole %s",
+        err.text);
+    cache = layer_find (&spec, LIFE_CACHE);
+    ok (spec.forward_only && cache != LAYER_NONE, "it keeps keys");
+    is_int (layer_live (&spec.tensor[cache], &shape), 16, "of each position of each sequence");
+    broken = spec;
+    broken.tensor[cache].life = LIFE_SHARED;
+    ok (layer_spec_check (&broken, &err) == -1, "keys that are not kept: %s", err.text);
+    broken = spec;
+    phase_of (&broken, "core_attention")->operand[ATTENTION_QUERY]
+        = phase_of (&broken, "core_attention")->operand[ATTENTION_OUT];
+    ok (layer_spec_check (&broken, &err) == -1, "a tensor that nothing wrote: %s", err.text);
+}
+
 int main (void)
 {
     test_dense ();
@@ -256,5 +279,6 @@ int main (void)
     open_side = false;
     test_run ();
     test_asked ();
+    test_caches ();
     return done_testing ();
 }

@@ -85,7 +85,7 @@ static void pass (struct alone *r, float *grad)
  */
 static void measure (struct alone *r, double *logits, double *grads)
 {
-    const struct nn_inputs inputs = model_inputs (r->model, 0, 0), *in = &inputs;
+    const struct nn_inputs inputs = model_inputs (r->model, NULL, 0, 0), *in = &inputs;
     int32_t both[SEQ], first[SEQ], second[SEQ];
     size_t elements = 0;
     float *together, *alone, *rows = malloc (SECOND * VOCAB * sizeof (float));

@@ -239,7 +239,7 @@ static void check_logits (struct golden *g)
     alone_create (&alone, &spec);
     m = alone.model;
     load (g, m, alone.params, alone.n);
-    fill (g, model_inputs (m, 0, 0));
+    fill (g, model_inputs (m, NULL, 0, 0));
     if (model_begin (m, &mode, &err) < 0 || model_forward (m, &mode, 0, 0, &err) < 0
         || mg_stream_synchronize (model_stream (m), &err) < 0)
         bail_out ("%s: %s", g->name, err.text);

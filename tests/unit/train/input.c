@@ -64,7 +64,8 @@ struct buffers {
 /* Add an input of 'parts' parts at 'data'. */
 static void add (struct nn_inputs *in, const char *name, enum mg_dtype dtype, int parts, void *data)
 {
-    struct nn_input input = { name, parts, { .data = data, .dtype = dtype, .ndims = 1 } };
+    struct nn_input input = { .name = name, .parts = parts,
+                              .tensor = { .data = data, .dtype = dtype, .ndims = 1 } };
 
     if (nn_inputs_add (in, &input, NULL) < 0)
         bail_out ("%s does not fit", name);

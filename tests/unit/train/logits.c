@@ -160,7 +160,7 @@ static void test (const char *name)
     alone_create (&alone, &spec);
     m = alone.model;
     load (name, alone.params, alone.n);
-    fill (name, model_inputs (m, 0, 0), spec.config.seq_length);
+    fill (name, model_inputs (m, NULL, 0, 0), spec.config.seq_length);
     if (model_begin (m, &mode, &err) < 0 || model_forward (m, &mode, 0, 0, &err) < 0
         || mg_stream_synchronize (model_stream (m), &err) < 0)
         bail_out ("%s: %s", name, err.text);
