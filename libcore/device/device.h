@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "kernels/kernels.h"
+#include "libcore/device/progress.h"
 #include "megatron/error.h"
 #include "megatron/stream.h"
 
@@ -157,13 +158,25 @@ bool device_settled (struct mg_device *device);
 struct queue_wait;
 int device_wait (struct mg_device *device, const struct queue_wait *wait, struct mg_error *err);
 
-/* Reports what a thread is waiting for on the device's streams: queue_waiting(). */
-struct queue_waiting;
-bool device_waiting (struct mg_device *device, struct queue_waiting *waiting);
+/* What the host waits for. */
+struct device_waiting {
+    struct stream_place place; /* of a stream (progress.h); stream 0: something else */
+    bool work;      /* 'text' is work of the host itself or something outside of the device, such as
+                       a connection; false: it is the device's stream, which runs by itself */
+    double seconds; /* since the wait began */
+    char text[200];
+};
 
-/* Watch the work that the communication thread does for the device: queue_set_watch(). */
-struct queue_watch;
-void device_set_watch (struct mg_device *device, const struct queue_watch *watch);
+/* False if the host does not wait, or what it waits for is there.  Any thread. */
+bool device_waiting (struct mg_device *device, struct device_waiting *waiting);
+
+/* What a stream has had to wait for: progress_waits(). */
+int device_progress_waits (struct mg_device *device, struct stream_place at,
+                           struct stream_place *on, int max);
+
+/* Somebody who knows what holds up a wait that has reached its deadline: queue_set_explain(). */
+struct queue_explain;
+void device_set_explain (struct mg_device *device, const struct queue_explain *explain);
 
 /* 0, or -1, EIO and the text if the device has failed. Never blocks. */
 int device_check (struct mg_device *device, struct mg_error *err);

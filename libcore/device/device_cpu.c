@@ -48,8 +48,8 @@ struct cpu_stream {
 
 struct cpu_event {
     struct mg_event base;
-    struct queue_lane *lane; /* NULL: never recorded, complete */
-    uint64_t mark;
+    struct queue_lane *_Atomic lane; /* NULL: never recorded, complete */
+    _Atomic uint64_t mark;
     struct work stamp; /* of a timed event: fills in 'at' when its turn comes */
     struct timespec at;
 };

@@ -266,9 +266,12 @@ static int make_net (struct job *job, const struct job_config *config, struct mg
         .arg = job,
     };
 
-    if (net.size > 1 && !(job->recorder = recorder_create (err)))
+    if (net.size > 1 && !(job->recorder = recorder_create (job->device, job->host, err)))
         return -1;
     net.recorder = job->recorder;
+    if (job->recorder)
+        device_set_explain (job->device, &(struct queue_explain){ recorder_explain,
+                                                                  job->recorder });
     if (!(job->net = comm_net_create (&net, err)))
         return -1;
     job->control_net = job->net;
@@ -503,6 +506,8 @@ void job_destroy (struct job *job)
         if (job->control_net != job->net)
             comm_net_destroy (job->control_net);
         comm_net_destroy (job->net);
+        if (job->recorder)
+            device_set_explain (job->device, NULL);
         recorder_destroy (job->recorder);
         device_destroy (job->host);
         device_destroy (job->device);

@@ -290,6 +290,7 @@ static int allocate (struct train *t, struct mg_error *err)
         || losses_create (&t->losses, p->model, err) < 0
         || report_create (&t->report, p->model, t->config.model.config.seq_length, t->trace,
                           err) < 0
+        || trace_bind (t->trace, model_stream (p->model), err) < 0
         || passes_bind (p->passes, &t->report.timers, err) < 0)
         return -1;
     connect (t);
