@@ -39,6 +39,10 @@ run env MG_TEST_DEVICE=late MG_LATE_STUCK=adamw:2 "${one[@]}" --distributed-time
 is "$status" 1 "a kernel that does not end"
 is "$err" "megatron train: stream compute waited 1.2 s" "ends the run with one line"
 
+run env MG_TEST_DEVICE=late MG_LATE_MIB=1 "${one[@]}" --ffn-hidden-size 2800
+is "$status" 1 "a device with too little memory"
+like "$err" "GiB are needed of the device .*--no-check-memory" "is refused by the plan"
+
 mpi_available || { skip 1 "no MPI"; done_testing; exit; }
 mpi_run_apart() {
     [ "${MG_TEST_DEVICE-}" != late ] || local -x MG_TEST_COMM=apart

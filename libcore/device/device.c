@@ -71,7 +71,7 @@ int device_choose (const char *text, bool tests, struct device_choice *choice,
                    struct mg_error *err)
 {
     size_t len = strcspn (text, ":");
-    int ordinal = 0;
+    int ordinal = DEVICE_BY_RANK;
 
     if (text[len] && parse_int ("device's number", text + len + 1, 0, INT_MAX, &ordinal, err) < 0)
         return -1;
@@ -140,7 +140,7 @@ struct mg_device *device_create (const struct device_config *config, struct mg_e
                       THREADS_MAX);
         return NULL;
     }
-    if (config->ordinal < 0) {
+    if (config->ordinal < DEVICE_BY_RANK) {
         mg_error_set (err, EINVAL, "device: number %d, want 0 or more", config->ordinal);
         return NULL;
     }
@@ -155,6 +155,7 @@ struct mg_device *device_create (const struct device_config *config, struct mg_e
     device->host = &device_host;
     device->threads = config->threads;
     device->ordinal = planned ? 0 : config->ordinal;
+    device->local_rank = config->local_rank;
     device->shares = config->share != NULL;
     if (config->share) {
         device->queue = config->share->queue;
@@ -448,6 +449,11 @@ struct device_waits device_waits (const struct mg_device *device)
 size_t device_available (const struct mg_device *device)
 {
     return device->ops->available (device);
+}
+
+bool device_is_apart (const struct mg_device *device)
+{
+    return device->ops->apart;
 }
 
 void device_fail (struct mg_device *device, const char *text)

@@ -23,10 +23,11 @@
 #include "megatron/stream.h"
 
 /* A device as users name it. */
-enum { DEVICE_NAME_MAX = 24 };
+enum { DEVICE_NAME_MAX = 24, DEVICE_BY_RANK = -1 };
 struct device_choice {
     char name[DEVICE_NAME_MAX];
-    int ordinal; /* which of this machine's devices of that name, from 0 on */
+    int ordinal; /* which of this machine's devices of that name, from 0 on; DEVICE_BY_RANK: no
+                    number was given */
 };
 
 /* Read "NAME" or "NAME:ORDINAL".  'tests': devices of tests are allowed.  Looks for no device.
@@ -40,7 +41,9 @@ struct device_config {
     const char *name; /* "cpu"; NULL: the best there is */
     int threads;      /* compute threads of this process, at least 1 */
     double timeout;   /* seconds that a wait on a stream or event may last */
-    int ordinal;      /* which of this machine's devices of that name, from 0 on */
+    int ordinal;      /* which of this machine's devices of that name, from 0 on; DEVICE_BY_RANK:
+                         the only one or, of several, the one with the number 'local_rank' */
+    int local_rank;   /* of this process among those of the job on this machine */
     /* NULL, or another device, which must outlive this one.  The two devices then share the
      * communication thread and the timeout, and fail together.  Matrix products are slow on a
      * device that shares.
@@ -142,6 +145,11 @@ struct device_waits device_waits (const struct mg_device *device);
 
 /* Bytes that device_alloc() could still allocate, as far as the system reports. */
 size_t device_available (const struct mg_device *device);
+
+/* True if the device has memory of its own, which this process alone takes of: then host memory is
+ * no part of device_available(), and other processes of the machine have other devices.
+ */
+bool device_is_apart (const struct mg_device *device);
 
 /* Mark the device as failed: every present and later wait on its streams and events ends with this
  * text.  Any thread may call it.

@@ -48,8 +48,9 @@ struct device_ops {
     bool (*usable) (const struct device_host *host, struct mg_error *err);
 
     /* Fill device->impl and device->kernels.  device->host is set.  device->ordinal is 0 or more,
-     * and not checked otherwise: the text for a number that does not exist says which do.  -1 and
-     * a text on failure.
+     * and not checked otherwise: the text for a number that does not exist says which do; or it is
+     * DEVICE_BY_RANK (device.h), and the slot sets it, if there are several, to device->local_rank.
+     * -1 and a text on failure.
      */
     int (*create) (struct mg_device *device, struct mg_error *err);
 
@@ -65,6 +66,9 @@ struct device_ops {
 
     /* device_describe(): all members are empty before. */
     void (*describe) (const struct mg_device *device, struct device_info *info);
+
+    /* device_is_apart(). */
+    bool apart;
 
     /* True if copies may have host memory that is not of host_alloc(): the front end refuses it
      * otherwise.
@@ -172,7 +176,7 @@ extern const struct graph_ops graph_cpu_ops;
 struct mg_device {
     const struct device_ops *ops;
     const struct device_host *host; /* what the backend may call */
-    int threads, ordinal;
+    int threads, ordinal, local_rank;
     size_t allocated; /* bytes, by device_alloc() */
     uint64_t captures; /* so far (graph.c) */
     struct queue *queue; /* host work; a wait on it is a wait on this device */

@@ -223,7 +223,8 @@ static int make_device (struct job *job, const struct job_config *config,
 {
     struct device_config device = {
         .threads = config->threads, .timeout = config->timeout,
-        .planned = bootstrap_is_planned (job->bootstrap),
+        .planned = bootstrap_is_planned (job->bootstrap), .ordinal = DEVICE_BY_RANK,
+        .local_rank = bootstrap_info (job->bootstrap)->local_rank,
     };
     struct device_config host = { .name = "cpu" };
     const char *test = getenv ("MG_TEST_DEVICE"), *text = test ? test : config->device;

@@ -247,14 +247,20 @@ static int build (struct train *t, struct mg_error *err)
 static int plan (struct train *t, struct mg_error *err)
 {
     struct memory_advice advice;
+    struct memory_room room;
 
     if (setup_outputs (t, err) < 0 || setup_data (t, err) < 0 || build (t, err) < 0)
         return -1;
     if (!t->config.check_memory)
         return 0;
     advice = train_advice (&t->config, t->session.job);
-    return memory_check (&t->session.memory, bootstrap_info (t->session.bootstrap)->local_size,
-                         (double)device_available (job_device (t->session.job)), &advice, err);
+    room = (struct memory_room){
+        .ranks = bootstrap_info (t->session.bootstrap)->local_size,
+        .device = (double)device_available (job_device (t->session.job)),
+        .apart = device_is_apart (job_device (t->session.job)),
+        .host = (double)device_available (job_host (t->session.job)),
+    };
+    return memory_check (&t->session.memory, &room, &advice, err);
 }
 
 /* --- allocating --- */

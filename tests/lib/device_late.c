@@ -6,7 +6,8 @@
  * (submit) goes to the library's communication thread when its turn comes.  The streams have no
  * lanes, and there are no graphs.
  *
- * MG_LATE_STUCK=NAME:N: the N-th call of the kernel NAME never ends.
+ * MG_LATE_STUCK=NAME:N: the N-th call of the kernel NAME never ends.  MG_LATE_MIB: its memory, as far
+ * as a plan is told (4096).
  */
 
 #include <errno.h>
@@ -357,6 +358,8 @@ static int create (struct mg_device *device, struct mg_error *err)
     const char *delay = getenv ("MG_LATE_US");
     struct late *l;
 
+    if (device->ordinal == DEVICE_BY_RANK) // all processes share the one that there is
+        device->ordinal = 0;
     if (device->ordinal != 0)
         return device->host->error_set (err, ENODEV, "late device: there is no number %d, want 0",
                                         device->ordinal);
@@ -456,7 +459,10 @@ static bool holds (const struct mg_device *device, const void *ptr)
 
 static size_t available (const struct mg_device *device)
 {
-    return cpu->available (&late_of (device)->cpu);
+    const char *mib = getenv ("MG_LATE_MIB");
+
+    (void)device;
+    return (size_t)(mib ? atol (mib) : 4096) << 20;
 }
 
 static void describe (const struct mg_device *device, struct device_info *info)
@@ -623,6 +629,7 @@ static const struct device_ops ops = {
     .alloc = alloc,
     .free = release,
     .available = available,
+    .apart = true,
     .describe = describe,
     .host_alloc = host_alloc,
     .host_free = host_free,

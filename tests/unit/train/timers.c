@@ -55,19 +55,31 @@ static void test_sums (void)
 /* Work that ends when its gate opens. */
 struct step {
     struct work work;
-    _Atomic int gate;
+    _Atomic int gate, polls;
 };
 
 static int step_poll (struct work *work, struct mg_error *err)
 {
+    struct step *step = (struct step *)work;
+
     (void)err;
-    return ((struct step *)work)->gate;
+    step->polls++;
+    return step->gate;
 }
 
 static void step_describe (const struct work *work, char *text, size_t max)
 {
     (void)work;
     snprintf (text, max, "a step");
+}
+
+/* Let the stream come to the step, and stay there for some time. */
+static void pass_gate (struct step *step, int ms)
+{
+    while (step->polls == 0)
+        pause_ms (1);
+    pause_ms (ms);
+    step->gate = 1;
 }
 
 /* The host is through with many intervals before the stream comes to the first one. */
@@ -112,10 +124,8 @@ static void test_late_stream (void)
     ok (waits.streams == 0 && waits.events == 0, "the host has waited for nothing");
     timers_collect (&t);
     ok (t.sum[TIMER_FORWARD_COMPUTE] == 0 && t.sum[TIMER_OPTIMIZER] == 0, "nothing has ended yet");
-    pause_ms (10);
-    first.gate = 1;
-    pause_ms (40);
-    second.gate = 1;
+    pass_gate (&first, 10);
+    pass_gate (&second, 40);
     mg_stream_synchronize (stream, &err);
     timers_collect (&t);
     ok (t.sum[TIMER_FORWARD_COMPUTE] >= 10 && t.sum[TIMER_BACKWARD_COMPUTE] >= 40,

@@ -15,13 +15,16 @@
 /* Work that ends when its gate opens: what is behind it on the stream has to wait. */
 struct step {
     struct work work;
-    _Atomic int gate;
+    _Atomic int gate, polls;
 };
 
 static int step_poll (struct work *work, struct mg_error *err)
 {
+    struct step *step = (struct step *)work;
+
     (void)err;
-    return ((struct step *)work)->gate;
+    step->polls++;
+    return step->gate;
 }
 
 static void step_describe (const struct work *work, char *text, size_t max)
@@ -35,6 +38,15 @@ static void pause_ms (int ms)
     struct timespec t = { .tv_nsec = ms * 1000000L };
 
     nanosleep (&t, NULL);
+}
+
+/* Let the stream come to the step, and stay there for some time. */
+static void pass_gate (struct step *step, int ms)
+{
+    while (step->polls == 0)
+        pause_ms (1);
+    pause_ms (ms);
+    step->gate = 1;
 }
 
 static struct job *make_job (void)
@@ -94,9 +106,8 @@ static void record (struct trace *t, struct mg_stream *stream)
     trace_begin (t, TIMER_BATCH_GENERATOR);
     pause_ms (10);
     trace_end (t, TIMER_BATCH_GENERATOR);
-    first.gate = 1;
-    pause_ms (40);
-    second.gate = 1;
+    pass_gate (&first, 10);
+    pass_gate (&second, 40);
     is_int (mg_stream_synchronize (stream, &err), 0, "the stream comes to its end");
     trace_iteration (t, 2, 2);
 }
