@@ -6,8 +6,8 @@
  * (submit) goes to the library's communication thread when its turn comes.  The streams have no
  * lanes, and there are no graphs.
  *
- * MG_LATE_STUCK=NAME:N: the N-th call of the kernel NAME never ends.  MG_LATE_MIB: its memory, as far
- * as a plan is told (4096).
+ * MG_LATE_STUCK=NAME:N: the N-th call of the kernel NAME never ends.  MG_LATE_MIB: the size of its
+ * memory, as far as a plan is told (4096).
  */
 
 #include <errno.h>
