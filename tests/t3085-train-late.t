@@ -21,14 +21,14 @@ one=(megatron train --num-layers 4 --hidden-size 20 --num-attention-heads 4 --kv
      --data-path text_text_document --split 80,20,0 --micro-batch-size 2
      --global-batch-size 8 --train-iters 3 --lr 2e-3 --eval-iters 0)
 
-# both NAME TEXT COMMAND...: on the CPU device and on the late one, there also with a data net that
-# moves no host memory.
+# both NAME TEXT COMMAND...: on the CPU device and on the late one, where a data net of several
+# ranks moves no host memory.
 both() {
     local name=$1 text=$2
     shift 2
     train "$name" "$@"
     is "$status" 0 "$text"
-    MG_TEST_DEVICE=late train "$name.late" "$@"
+    MG_TEST_COMM=apart MG_TEST_DEVICE=late train "$name.late" "$@"
     is "$status" 0 "on the device" || diag "$err"
     same_bits "$name.late" "$name" "the same bits"
 }
@@ -44,16 +44,12 @@ is "$status" 1 "a device with too little memory"
 like "$err" "GiB are needed of the device .*--no-check-memory" "is refused by the plan"
 
 mpi_available || { skip 1 "no MPI"; done_testing; exit; }
-mpi_run_apart() {
-    [ "${MG_TEST_DEVICE-}" != late ] || local -x MG_TEST_COMM=apart
-    mpi_run "$@"
-}
-both pp2 "pp 2 interleaved" mpi_run_apart 2 "${one[@]}" --pipeline-model-parallel-size 2 \
+both pp2 "pp 2 interleaved" mpi_run 2 "${one[@]}" --pipeline-model-parallel-size 2 \
     --num-layers-per-virtual-pipeline-stage 1
-both dp4 "a distributed optimizer of two instances, overlapped" mpi_run_apart 4 "${one[@]}" --bf16 \
+both dp4 "a distributed optimizer of two instances, overlapped" mpi_run 4 "${one[@]}" --bf16 \
     --use-distributed-optimizer --num-distributed-optimizer-instances 2 \
     --overlap-grad-reduce --overlap-param-gather --ddp-bucket-size 1000 --trace-file trace.json
-both experts "experts" mpi_run_apart 4 "${one[@]}" --num-experts 4 --moe-ffn-hidden-size 12 --swiglu \
+both experts "experts" mpi_run 4 "${one[@]}" --num-experts 4 --moe-ffn-hidden-size 12 --swiglu \
     --disable-bias-linear --moe-shared-expert-intermediate-size 8 --moe-shared-expert-overlap \
     --moe-expert-rank-capacity-factor 0.4 --tensor-model-parallel-size 2 --sequence-parallel \
     --expert-model-parallel-size 2 --expert-tensor-parallel-size 2 \

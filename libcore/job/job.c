@@ -258,7 +258,7 @@ static int make_net (struct job *job, const struct job_config *config, struct mg
 {
     struct comm_start *start = bootstrap_kept (job->bootstrap);
     struct comm_net_config net = {
-        .backend = choose_comm (config->comm),
+        .backend = config->comm,
         .device = job->device,
         .host = job->host,
         .size = bootstrap_info (job->bootstrap)->size,
@@ -267,6 +267,8 @@ static int make_net (struct job *job, const struct job_config *config, struct mg
         .arg = job,
     };
 
+    if (net.size > 1)
+        net.backend = choose_comm (config->comm);
     if (net.size > 1 && !(job->recorder = recorder_create (job->device, job->host, err)))
         return -1;
     net.recorder = job->recorder;

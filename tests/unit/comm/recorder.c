@@ -8,6 +8,7 @@
 
 #include "libcore/comm/recorder.h"
 #include "libcore/device/device.h"
+#include "libcore/device/graph.h"
 #include "libcore/device/queue.h"
 #include "libcore/device/stream.h"
 #include "tests/tap/tap.h"
@@ -77,6 +78,10 @@ static void test_ring (void)
     tp = recorder_place (r, "tp");
     pp = recorder_place (r, "a name that is too long");
     ok (tp == 0 && pp == 1, "two places");
+    graph_begin (stream, NULL);
+    add (r, tp, MG_CALL_BROADCAST, 9, stream, NULL);
+    graph_cancel ();
+    is_int (recorder_last (r, last, 5), 0, "what a graph takes does not run now");
     add (r, tp, MG_CALL_ALL_REDUCE, 64, stream, NULL);
     add (r, pp, MG_CALL_P2P, 7, stream, NULL);
     add (r, tp, MG_CALL_BARRIER, 0, stream, NULL);
