@@ -33,7 +33,7 @@ both() {
     same_bits "$name.late" "$name" "the same bits"
 }
 
-both fp16 "one rank, float16, with saves aside" "${one[@]}" --fp16 --initial-loss-scale 65536 \
+both fp16 "one rank, float16, with saves aside" env MG_LATE_BARE=1 "${one[@]}" --fp16 --initial-loss-scale 65536 \
     --async-save --save async --save-interval 1 --eval-iters 1 --eval-interval 2
 run env MG_TEST_DEVICE=late MG_LATE_STUCK=adamw:2 "${one[@]}" --distributed-timeout-minutes 0.02
 is "$status" 1 "a kernel that does not end"

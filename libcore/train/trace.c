@@ -209,9 +209,12 @@ static void set_clock (struct clock *c)
     c->at = (before + now ()) / 2;
 }
 
-static void span_begin (struct clock *c, struct span *span, struct mg_stream *stream)
+/* Of an item of 'list', which is left out if there is no memory for its event. */
+static void span_begin (struct clock *c, struct list *list, struct span *span,
+                        struct mg_stream *stream)
 {
     *span = (struct span){ .from = event_pool_record (c->events, stream) };
+    list->lost += !span->from;
 }
 
 static void span_end (struct clock *c, struct span *span, struct mg_stream *stream)
@@ -277,7 +280,7 @@ static void watch_call (void *arg, const struct record *record, struct mg_stream
         *call = (struct call){ .record = *record, .stream = stream_place (stream).stream,
                                .clock = clock, .time = now () };
         snprintf (call->name, sizeof (call->name), "%s", stream_name (stream));
-        span_begin (&t->clock[clock], &call->span, stream);
+        span_begin (&t->clock[clock], &t->calls, &call->span, stream);
     } else if (t->call_open) {
         call = (struct call *)t->calls.item + t->calls.count - 1;
         span_end (&t->clock[clock], &call->span, stream);
@@ -312,7 +315,7 @@ static void begin (struct trace *t, int which)
     if (is_host (which))
         i->span.begin = now ();
     else
-        span_begin (&t->clock[CLOCK_DEVICE], &i->span, t->stream);
+        span_begin (&t->clock[CLOCK_DEVICE], &t->intervals, &i->span, t->stream);
 }
 
 static struct interval *find_open (struct trace *t, int which)

@@ -4,10 +4,10 @@
  * the first work of any stream whose time has come.  A kernel, a copy and a set wait for
  * MG_LATE_US microseconds (0) before they run.  Memory and kernels are the CPU's.  Host work
  * (submit) goes to the library's communication thread when its turn comes.  The streams have no
- * lanes, and there are no graphs.
+ * lanes.
  *
  * MG_LATE_STUCK=NAME:N: the N-th call of the kernel NAME never ends.  MG_LATE_MIB: the size of its
- * memory, as far as a plan is told (4096).
+ * memory, as far as a plan is told (4096).  MG_LATE_BARE: no host work on its streams.
  */
 
 #include <errno.h>
@@ -347,9 +347,15 @@ static void synchronize_all (struct mg_device *device)
 
 /* --- the device --- */
 
+static struct device_ops ops;
+
+/* The CPU's graphs are lists of calls, which are enqueued here at a replay. */
 static bool usable (const struct device_host *host, struct mg_error *err)
 {
     cpu = host->cpu;
+    ops.graph = cpu->graph;
+    if (getenv ("MG_LATE_BARE"))
+        ops.submit = NULL;
     return cpu->usable (host, err);
 }
 
@@ -621,7 +627,7 @@ static double seconds (const struct mg_event *from, const struct mg_event *to)
     return (double)(b->tv_sec - a->tv_sec) + (double)(b->tv_nsec - a->tv_nsec) / 1e9;
 }
 
-static const struct device_ops ops = {
+static struct device_ops ops = {
     .name = "late",
     .usable = usable,
     .create = create,
