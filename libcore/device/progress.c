@@ -8,10 +8,13 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "libcore/device/device_ops.h"
 #include "libcore/device/progress.h"
+
+_Static_assert ((int)PROGRESS_NAME_MAX == (int)STREAM_NAME_MAX, "names are copied whole");
 
 struct wait {
     struct stream_place at, on;
@@ -104,7 +107,9 @@ uint64_t progress_host_begins (struct progress *p, const struct progress_host *h
         p->waiting = number;
         p->host = *host;
         clock_gettime (CLOCK_MONOTONIC, &p->since);
-        snprintf (p->name, sizeof (p->name), "%s", host->event ? "" : host->stream->name);
+        p->name[0] = '\0';
+        if (!host->event) // the call is in every transfer's way: no formatting
+            memcpy (p->name, host->stream->name, sizeof (p->name));
     }
     pthread_mutex_unlock (&p->lock);
     return number;

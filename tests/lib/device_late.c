@@ -391,6 +391,17 @@ static int create (struct mg_device *device, struct mg_error *err)
     return 0;
 }
 
+static void stop_thread (struct late *l)
+{
+    pthread_mutex_lock (&l->lock);
+    l->stop = true;
+    pthread_cond_signal (&l->more);
+    pthread_mutex_unlock (&l->lock);
+    if (l->started)
+        pthread_join (l->thread, NULL);
+    l->started = false;
+}
+
 static void destroy (struct mg_device *device)
 {
     struct late *l = late_of (device);
@@ -398,12 +409,7 @@ static void destroy (struct mg_device *device)
 
     if (!l)
         return;
-    pthread_mutex_lock (&l->lock);
-    l->stop = true;
-    pthread_cond_signal (&l->more);
-    pthread_mutex_unlock (&l->lock);
-    if (l->started)
-        pthread_join (l->thread, NULL);
+    stop_thread (l);
     if (l->cpu.kernels)
         cpu->destroy (&l->cpu);
     while (l->events) {
@@ -548,19 +554,25 @@ static struct mg_stream *create_stream (struct mg_device *device, enum mg_stream
     return &stream->base;
 }
 
-/* After a failure, items may be left. */
+/* After a failure, items may be left, and nothing goes on. */
 static void destroy_stream (struct mg_stream *base)
 {
     struct late_stream *stream = (struct late_stream *)base, **at;
     struct late *l = late_of (base->device);
 
+    if (base->device->host->check (base->device, NULL) < 0)
+        stop_thread (l);
     pthread_mutex_lock (&l->lock);
     for (at = &l->streams; *at != stream; at = &(*at)->next)
         ;
     *at = stream->next;
     pthread_mutex_unlock (&l->lock);
-    if (base->device->host->check (base->device, NULL) < 0)
-        return; // the thread may be inside of it
+    while (stream->head) {
+        struct item *item = stream->head;
+
+        stream->head = item->next;
+        free (item);
+    }
     cpu->stream_destroy (stream->inner);
     free (stream);
 }
