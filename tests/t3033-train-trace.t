@@ -69,10 +69,10 @@ ask alone-0.json 'sorted (e["args"]["microbatch"] for e in some ("forward-comput
 ask alone-0.json 'len (some ("backward-compute", chunk=0))' 12 "and backward"
 ask alone-0.json 'len (some ("optimizer-inner-step"))' 3 "updates"
 ask alone-0.json 'nested ()' yes "intervals nest"
-ask alone-0.json 'sorted (threads.values ())' "['compute']" "nothing is communicated"
+ask alone-0.json 'sorted (threads.values ())' "['compute', 'host']" "nothing is communicated"
 run "${base[@]}" --trace-file aside.json --save aside --save-interval 1 --async-save
 is "$status" 0 "one that saves while it trains" || diag "$err"
-ask aside-0.json 'sorted (threads.values ())' "['checkpoint', 'compute']" "on a thread of its own"
+ask aside-0.json 'sorted (threads.values ())' "['checkpoint', 'compute', 'host']" "on a thread of its own"
 ask aside-0.json 'len (some ("write-shard", iteration=1))' 1 "a shard is written"
 ask aside-0.json 'len (some ("save-checkpoint", iteration=1)) > 0 and nested ()' yes \
     "beside what the run waits for"

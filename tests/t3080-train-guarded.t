@@ -128,6 +128,10 @@ nets() {
 nets tp2 mpi_run 2 "${one[@]}" --tensor-model-parallel-size 2 --sequence-parallel
 nets pp2 mpi_run 2 "${one[@]}" --pipeline-model-parallel-size 2 \
     --num-layers-per-virtual-pipeline-stage 1
+nets p2p mpi_run 2 "${one[@]}" --context-parallel-size 2 --cp-comm-type p2p --bf16 \
+    --eod-token-id 32 --reset-attention-mask
+nets levels mpi_run 4 "${one[@]}" --context-parallel-size 4 --bf16 \
+    --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2
 nets dp4 mpi_run 4 "${one[@]}" --bf16 --use-distributed-optimizer \
     --num-distributed-optimizer-instances 2 --overlap-grad-reduce --overlap-param-gather
 nets a2a mpi_run 4 "${one[@]}" "${experts[@]}" "${small[@]}" \

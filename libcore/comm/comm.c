@@ -272,10 +272,17 @@ static int check_buffers (const struct mg_comm *comm, const struct comm_request 
 static int perform (struct mg_comm *comm, const struct comm_request *req, size_t bytes,
                     struct mg_stream *stream, struct mg_error *err)
 {
-    if (comm->place >= 0)
-        recorder_add (comm->net->recorder, comm->place, req, bytes, stream_lane (stream),
-                      stream_next_mark (stream));
-    if (comm->ops->enqueue (comm->impl, req, stream, err) < 0)
+    struct recorder *recorder = comm->place >= 0 ? comm->net->recorder : NULL;
+    int rc, saved_errno;
+
+    if (recorder)
+        recorder_begin (recorder, comm->place, req, bytes, stream);
+    rc = comm->ops->enqueue (comm->impl, req, stream, err);
+    saved_errno = errno;
+    if (recorder && (rc == 0 || stream_check (stream, NULL) == 0)) // else it stays unfinished
+        recorder_end (recorder, stream);
+    errno = saved_errno;
+    if (rc < 0)
         return -1;
     comm->stats.calls[req->call]++;
     comm->stats.bytes[req->call] += bytes;

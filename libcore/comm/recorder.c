@@ -2,7 +2,8 @@
  *
  * One writer, any number of readers.  An entry's stamp is odd while it is being written
  * and tells the turn afterwards: a reader copies, and takes the copy only if the stamp was
- * the same, and even, before and after (a sequence lock, one for each entry).
+ * the same, and even, before and after (a sequence lock, one for each entry).  An entry has its
+ * events for good; a reader asks them between the two looks at the stamp.
  */
 
 #include <errno.h>
@@ -13,13 +14,25 @@
 #include <time.h>
 
 #include "libcore/comm/recorder.h"
+#include "libcore/device/device.h"
+#include "libcore/device/graph.h"
+#include "libcore/device/stream.h"
+
+enum { MAX_DEVICES = 2, MAX_STREAMS = 64, MAX_WAITS = 256 };
+
+/* Before and behind a call. */
+struct ends {
+    struct mg_event *begin, *end;
+};
 
 struct entry {
     _Atomic uint64_t stamp;
-    struct record record; /* without its state and age, which follow */
-    const struct queue_lane *lane;
-    uint64_t mark;
+    struct record record;      /* without its state and age, which follow */
+    struct stream_place place; /* behind it */
+    int device;                /* whose events are used */
+    _Atomic bool enqueued;     /* the event behind it is recorded */
     double time;
+    struct ends ends[MAX_DEVICES];
 };
 
 struct comm {
@@ -32,6 +45,7 @@ struct recorder {
     _Atomic int num_comms;
     recorder_watch_f *watch; /* NULL: nobody watches */
     void *watch_arg;
+    struct mg_device *device[MAX_DEVICES]; /* NULL: there is none */
     struct comm comm[RECORDER_COMMS];
     struct entry entry[RECORDER_SIZE];
 };
@@ -44,12 +58,28 @@ static double now (void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-struct recorder *recorder_create (struct mg_error *err)
+struct recorder *recorder_create (struct mg_device *device, struct mg_device *host,
+                                  struct mg_error *err)
 {
     struct recorder *r = calloc (1, sizeof (*r));
 
-    if (!r)
+    if (!r) {
         mg_error_set (err, ENOMEM, "recorder: out of memory");
+        return NULL;
+    }
+    r->device[0] = device;
+    r->device[1] = host == device ? NULL : host;
+    for (int i = 0; i < RECORDER_SIZE; i++) {
+        for (int d = 0; d < MAX_DEVICES && r->device[d]; d++) {
+            struct ends *ends = &r->entry[i].ends[d];
+
+            if (!(ends->begin = mg_event_create (r->device[d], err))
+                || !(ends->end = mg_event_create (r->device[d], err))) {
+                recorder_destroy (r);
+                return NULL;
+            }
+        }
+    }
     return r;
 }
 
@@ -57,6 +87,12 @@ void recorder_destroy (struct recorder *r)
 {
     int saved_errno = errno;
 
+    for (int i = 0; r && i < RECORDER_SIZE; i++) {
+        for (int d = 0; d < MAX_DEVICES; d++) {
+            mg_event_destroy (r->entry[i].ends[d].begin);
+            mg_event_destroy (r->entry[i].ends[d].end);
+        }
+    }
     free (r);
     errno = saved_errno;
 }
@@ -72,14 +108,16 @@ int recorder_place (struct recorder *r, const char *name)
     return place;
 }
 
-void recorder_add (struct recorder *r, int place, const struct comm_request *req,
-                   uint64_t bytes, const struct queue_lane *lane, uint64_t mark)
+void recorder_begin (struct recorder *r, int place, const struct comm_request *req,
+                     uint64_t bytes, struct mg_stream *stream)
 {
     uint64_t number = atomic_load_explicit (&r->next, memory_order_relaxed);
     struct entry *e = &r->entry[number % RECORDER_SIZE];
     bool transfer = req->call == MG_CALL_P2P;
     struct comm *comm = &r->comm[place];
 
+    if (graph_capturing ())
+        return;
     atomic_store_explicit (&e->stamp, 2 * number + 1, memory_order_relaxed);
     atomic_thread_fence (memory_order_release);
     memcpy (e->record.name, comm->name, sizeof (e->record.name));
@@ -92,13 +130,28 @@ void recorder_add (struct recorder *r, int place, const struct comm_request *req
     e->record.bytes = bytes;
     e->record.peer = transfer ? req->list[0].peer : -1;
     e->record.sends = transfer && req->list[0].kind == MG_SEND;
-    e->lane = lane;
-    e->mark = mark;
+    e->device = stream_device (stream) == r->device[1];
+    e->place = stream_add_call (stream);
+    e->enqueued = false;
     e->time = now ();
+    mg_event_record (e->ends[e->device].begin, stream);
     atomic_store_explicit (&e->stamp, 2 * number + 2, memory_order_release);
     atomic_store_explicit (&r->next, number + 1, memory_order_release);
     if (r->watch)
-        r->watch (r->watch_arg, &e->record, lane, mark);
+        r->watch (r->watch_arg, &e->record, stream, true);
+}
+
+void recorder_end (struct recorder *r, struct mg_stream *stream)
+{
+    uint64_t next = atomic_load_explicit (&r->next, memory_order_relaxed);
+    struct entry *e = &r->entry[(next - 1) % RECORDER_SIZE];
+
+    if (graph_capturing ())
+        return;
+    mg_event_record (e->ends[e->device].end, stream);
+    e->enqueued = true;
+    if (r->watch)
+        r->watch (r->watch_arg, &e->record, stream, false);
 }
 
 void recorder_set_watch (struct recorder *r, recorder_watch_f *watch, void *arg)
@@ -107,26 +160,34 @@ void recorder_set_watch (struct recorder *r, recorder_watch_f *watch, void *arg)
     r->watch_arg = arg;
 }
 
+/* A call and its place. */
+struct found {
+    struct record record;
+    struct stream_place place;
+};
+
 /* Copy call 'number'; false if another has taken its place. */
-static bool copy (struct recorder *r, uint64_t number, struct entry *out)
+static bool copy (struct recorder *r, uint64_t number, struct found *out)
 {
     struct entry *e = &r->entry[number % RECORDER_SIZE];
+    const struct ends *ends;
+    double time;
 
     if (atomic_load_explicit (&e->stamp, memory_order_acquire) != 2 * number + 2)
         return false;
     out->record = e->record;
-    out->lane = e->lane;
-    out->mark = e->mark;
-    out->time = e->time;
+    out->place = e->place;
+    ends = &e->ends[e->device];
+    time = e->time;
+    out->record.state = RECORD_ENQUEUED;
+    if (e->enqueued && event_reached (ends->end))
+        out->record.state = RECORD_DONE;
+    else if (event_reached (ends->begin))
+        out->record.state = RECORD_STARTED;
     atomic_thread_fence (memory_order_acquire);
     if (atomic_load_explicit (&e->stamp, memory_order_relaxed) != 2 * number + 2)
         return false;
-    out->record.seconds = now () - out->time;
-    out->record.state = RECORD_ENQUEUED;
-    if (out->lane && queue_reached (out->lane, out->mark))
-        out->record.state = RECORD_DONE;
-    else if (out->lane && queue_reached (out->lane, out->mark - 1))
-        out->record.state = RECORD_STARTED;
+    out->record.seconds = now () - time;
     return true;
 }
 
@@ -135,40 +196,132 @@ static uint64_t oldest (uint64_t next)
     return next > RECORDER_SIZE ? next - RECORDER_SIZE : 0;
 }
 
-bool recorder_first (struct recorder *r, const struct queue_lane *lane, struct record *out)
+/* The first call of the stream before the place that is not done. */
+static bool first_undone (struct recorder *r, struct stream_place place, struct found *out)
 {
     uint64_t next = atomic_load_explicit (&r->next, memory_order_acquire);
-    struct entry e;
 
     for (uint64_t i = oldest (next); i < next; i++) {
-        if (!copy (r, i, &e) || e.lane != lane || e.record.state == RECORD_DONE)
+        if (copy (r, i, out) && out->place.stream == place.stream
+            && out->place.calls <= place.calls && out->record.state != RECORD_DONE)
+            return true;
+    }
+    return false;
+}
+
+/* Streams that were looked at, and up to which place: no place is looked at twice. */
+struct seen {
+    struct stream_place place[MAX_STREAMS];
+    int n;
+};
+
+/* False if the place was seen, or there are too many streams. */
+static bool see (struct seen *seen, struct stream_place place)
+{
+    int i = 0;
+
+    while (i < seen->n && seen->place[i].stream != place.stream)
+        i++;
+    if (i == MAX_STREAMS || (i < seen->n && seen->place[i].calls >= place.calls))
+        return false;
+    seen->place[i] = place;
+    seen->n += i == seen->n;
+    return true;
+}
+
+static bool find_blocking (struct recorder *r, struct stream_place place, struct seen *seen,
+                           struct record *out)
+{
+    struct stream_place on[MAX_WAITS];
+    struct found first;
+    int n;
+
+    if (first_undone (r, place, &first)) {
+        if (first.record.state == RECORD_STARTED) {
+            *out = first.record;
+            return true;
+        }
+        place.calls = first.place.calls - 1; // what it waits for comes before it
+    }
+    n = device_progress_waits (r->device[0], place, on, MAX_WAITS);
+    for (int i = 0; i < n; i++) {
+        if (see (seen, on[i]) && find_blocking (r, on[i], seen, out))
+            return true;
+    }
+    return false;
+}
+
+bool recorder_blocking (struct recorder *r, struct stream_place place, struct record *out)
+{
+    struct seen seen = { .n = 0 };
+
+    return find_blocking (r, place, &seen, out);
+}
+
+bool recorder_newest (struct recorder *r, struct record *out)
+{
+    uint64_t next = atomic_load_explicit (&r->next, memory_order_acquire);
+    struct found found;
+
+    for (uint64_t i = next; i > oldest (next); i--) {
+        if (!copy (r, i - 1, &found) || found.record.state == RECORD_ENQUEUED)
             continue;
-        *out = e.record;
+        *out = found.record;
         return true;
     }
     return false;
 }
 
+void recorder_explain (void *arg, char *text, size_t max)
+{
+    struct recorder *r = arg;
+    struct device_waiting waiting;
+    struct record record;
+
+    text[0] = '\0';
+    if (device_waiting (r->device[0], &waiting) && waiting.place.stream > 0
+        && recorder_blocking (r, waiting.place, &record))
+        record_describe (&record, text, max);
+}
+
 int recorder_last (struct recorder *r, struct record *out, int max)
 {
     uint64_t next = atomic_load_explicit (&r->next, memory_order_acquire);
-    struct entry e;
+    struct found found;
     int n = 0;
 
     for (uint64_t i = next; i > oldest (next) && n < max; i--) {
-        if (copy (r, i - 1, &e))
-            out[n++] = e.record;
+        if (copy (r, i - 1, &found))
+            out[n++] = found.record;
     }
     return n;
 }
 
+/* A collective that has not begun: all before it may have. */
+static void lower_count (struct record_count *count, int n, const struct record *record)
+{
+    for (int i = 0; i < n; i++) {
+        if (memcmp (count[i].name, record->name, sizeof (record->name)) == 0
+            && count[i].collectives >= record->seq)
+            count[i].collectives = record->seq - 1;
+    }
+}
+
 int recorder_counts (struct recorder *r, struct record_count out[RECORDER_COMMS])
 {
+    uint64_t next;
+    struct found found;
     int n = r->num_comms;
 
     for (int i = 0; i < n; i++) {
         memcpy (out[i].name, r->comm[i].name, sizeof (out[i].name));
         out[i].collectives = r->comm[i].collectives;
+    }
+    next = atomic_load_explicit (&r->next, memory_order_acquire);
+    for (uint64_t i = oldest (next); i < next; i++) {
+        if (copy (r, i, &found) && found.record.state == RECORD_ENQUEUED
+            && found.record.call != MG_CALL_P2P)
+            lower_count (out, n, &found.record);
     }
     return n;
 }

@@ -1,8 +1,10 @@
 /* recorder - a flight recorder: what this process has asked of its communicators lately.
  *
- * A ring of the last calls, for the report that is made when a rank stalls or dies.
- * Adding to it takes no lock, allocates nothing and calls nothing but the clock; what
- * state a call is in follows from the lane that it was put on, when somebody asks.
+ * A ring of the last calls, for the report that is made when a rank stalls or dies.  Around each
+ * call, two events are recorded on its stream.  So the state of a call is that of the device,
+ * however far ahead of it the host is.  Adding a call takes no lock of the recorder and allocates
+ * nothing.  A call that is captured into a graph is not recorded where the device's libraries
+ * replay the graph by themselves.
  */
 #ifndef LIBCORE_COMM_RECORDER_H
 #define LIBCORE_COMM_RECORDER_H
@@ -11,8 +13,9 @@
 #include <stdint.h>
 
 #include "libcore/comm/comm_ops.h"
+#include "libcore/device/progress.h"
 
-enum { RECORD_NAME_MAX = 16, RECORDER_SIZE = 256, RECORDER_COMMS = 32 };
+enum { RECORD_NAME_MAX = 16, RECORDER_SIZE = 512, RECORDER_COMMS = 32 };
 
 /* One call. */
 struct record {
@@ -31,7 +34,7 @@ struct record {
 
 enum record_state { RECORD_ENQUEUED, RECORD_STARTED, RECORD_DONE };
 
-/* Collectives that were enqueued on a communicator. */
+/* Collectives on a communicator that have begun, as far as the ring tells. */
 struct record_count {
     char name[RECORD_NAME_MAX];
     uint64_t collectives;
@@ -39,36 +42,49 @@ struct record_count {
 
 struct recorder;
 
-/* NULL and a text if out of memory. */
-struct recorder *recorder_create (struct mg_error *err);
+/* For calls on streams of 'device' and, if it is not NULL, of 'host', which shares with it
+ * (device.h).  Both must outlive the recorder.  NULL and a text if out of memory.
+ */
+struct recorder *recorder_create (struct mg_device *device, struct mg_device *host,
+                                  struct mg_error *err);
 void recorder_destroy (struct recorder *r);
 
 /* A communicator's place in the recorder, -1: there is no more room (it is left out). */
 int recorder_place (struct recorder *r, const char *name);
 
-/* A call, which hands in 'bytes', that is about to be put on 'lane', at 'mark'.  Calls of
- * one process come from one thread at a time.
- */
-void recorder_add (struct recorder *r, int place, const struct comm_request *req,
-                   uint64_t bytes, const struct queue_lane *lane, uint64_t mark);
+/* A call, which hands in 'bytes', is about to be enqueued on 'stream' ... */
+void recorder_begin (struct recorder *r, int place, const struct comm_request *req,
+                     uint64_t bytes, struct mg_stream *stream);
 
-/* Tell 'watch' of every call, in the thread that makes it, once it is recorded; NULL: no
- * more.  Not while another thread makes calls.
+/* ... and is enqueued, or done.  Calls of one process come from one thread at a time. */
+void recorder_end (struct recorder *r, struct mg_stream *stream);
+
+/* Tell 'watch' of every call, in the thread that makes it, right before ('begins') and after it is
+ * enqueued; NULL: no more.  Not while another thread makes calls.
  */
-typedef void recorder_watch_f (void *arg, const struct record *record,
-                               const struct queue_lane *lane, uint64_t mark);
+typedef void recorder_watch_f (void *arg, const struct record *record, struct mg_stream *stream,
+                               bool begins);
 void recorder_set_watch (struct recorder *r, recorder_watch_f *watch, void *arg);
 
 /* "all-reduce", "send"; a constant. */
 const char *record_call_name (const struct record *record);
 
-/* The first call on 'lane' that is not done.  Any thread; false if there is none. */
-bool recorder_first (struct recorder *r, const struct queue_lane *lane, struct record *out);
+/* The call that holds up a stream: the first one before the place that has begun and is not done,
+ * on the stream itself or on one that the stream waits for.  False: none; then what holds up the
+ * stream is a kernel, or a call that is no longer in the ring.  Any thread.
+ */
+bool recorder_blocking (struct recorder *r, struct stream_place place, struct record *out);
+
+/* The newest call that has begun.  False: none.  Any thread. */
+bool recorder_newest (struct recorder *r, struct record *out);
+
+/* For queue_set_explain(): writes the call that holds up the host.  'arg' is the recorder. */
+void recorder_explain (void *arg, char *text, size_t max);
 
 /* Copy up to 'max' of the last calls, the newest first, and return how many. Any thread. */
 int recorder_last (struct recorder *r, struct record *out, int max);
 
-/* Copy the counts of all communicators. Any thread. */
+/* Copy the counts of all communicators.  Any thread. */
 int recorder_counts (struct recorder *r, struct record_count out[RECORDER_COMMS]);
 
 /* "all-reduce #12 of 64 float32 on tp", "receive from 1 of 512 float32 on pp" */

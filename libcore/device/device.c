@@ -41,6 +41,7 @@ static const struct backend {
     { "guarded", &device_guarded_ops, NULL, NULL, NULL, true },
     { "guarded-pages", &device_guarded_pages_ops, NULL, NULL, NULL, true },
     { "module", NULL, "device_module", "make check builds it", NULL, true },
+    { "late", NULL, "device_late", "make check builds it", NULL, true },
     { "absent", NULL, "device_absent", "nothing gives it", &kern_absent_ops, true },
 };
 
@@ -70,7 +71,7 @@ int device_choose (const char *text, bool tests, struct device_choice *choice,
                    struct mg_error *err)
 {
     size_t len = strcspn (text, ":");
-    int ordinal = 0;
+    int ordinal = DEVICE_BY_RANK;
 
     if (text[len] && parse_int ("device's number", text + len + 1, 0, INT_MAX, &ordinal, err) < 0)
         return -1;
@@ -139,7 +140,7 @@ struct mg_device *device_create (const struct device_config *config, struct mg_e
                       THREADS_MAX);
         return NULL;
     }
-    if (config->ordinal < 0) {
+    if (config->ordinal < DEVICE_BY_RANK) {
         mg_error_set (err, EINVAL, "device: number %d, want 0 or more", config->ordinal);
         return NULL;
     }
@@ -154,11 +155,15 @@ struct mg_device *device_create (const struct device_config *config, struct mg_e
     device->host = &device_host;
     device->threads = config->threads;
     device->ordinal = planned ? 0 : config->ordinal;
+    device->local_rank = config->local_rank;
     device->shares = config->share != NULL;
-    if (config->share)
+    if (config->share) {
         device->queue = config->share->queue;
-    else if (!(device->queue = queue_create (config->timeout, err)))
+        device->progress = config->share->progress;
+    } else if (!(device->queue = queue_create (config->timeout, err))
+               || !(device->progress = progress_create (err))) {
         goto error;
+    }
     if (ops->create (device, err) < 0)
         goto error;
     if (planned)
@@ -175,6 +180,8 @@ void device_destroy (struct mg_device *device)
         int saved_errno = errno;
         if (!device->shares)
             queue_destroy (device->queue);
+        if (!device->shares)
+            progress_destroy (device->progress);
         if (device->planned)
             device->kernels = device->real;
         device->ops->destroy (device);
@@ -444,6 +451,11 @@ size_t device_available (const struct mg_device *device)
     return device->ops->available (device);
 }
 
+bool device_is_apart (const struct mg_device *device)
+{
+    return device->ops->apart;
+}
+
 void device_fail (struct mg_device *device, const char *text)
 {
     queue_fail (device->queue, text);
@@ -459,14 +471,32 @@ int device_wait (struct mg_device *device, const struct queue_wait *wait, struct
     return queue_wait_for (device->queue, wait, err);
 }
 
-bool device_waiting (struct mg_device *device, struct queue_waiting *waiting)
+bool device_waiting (struct mg_device *device, struct device_waiting *waiting)
 {
-    return queue_waiting (device->queue, waiting);
+    struct queue_waiting queue;
+    char name[PROGRESS_NAME_MAX];
+
+    *waiting = (struct device_waiting){ .seconds = 0 };
+    if (progress_host (device->progress, &waiting->place, &waiting->seconds, name))
+        snprintf (waiting->text, sizeof (waiting->text), "%s%s", name[0] ? "stream " : "an event",
+                  name);
+    if (queue_waiting (device->queue, &queue)) {
+        waiting->work = queue.lane || waiting->place.stream == 0;
+        waiting->seconds = queue.seconds;
+        snprintf (waiting->text, sizeof (waiting->text), "%s", queue.text);
+    }
+    return waiting->text[0] != '\0';
 }
 
-void device_set_watch (struct mg_device *device, const struct queue_watch *watch)
+int device_progress_waits (struct mg_device *device, struct stream_place at,
+                           struct stream_place *on, int max)
 {
-    queue_set_watch (device->queue, watch);
+    return progress_waits (device->progress, at, on, max);
+}
+
+void device_set_explain (struct mg_device *device, const struct queue_explain *explain)
+{
+    queue_set_explain (device->queue, explain);
 }
 
 int device_check (struct mg_device *device, struct mg_error *err)

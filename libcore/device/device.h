@@ -18,14 +18,16 @@
 #include <stdint.h>
 
 #include "kernels/kernels.h"
+#include "libcore/device/progress.h"
 #include "megatron/error.h"
 #include "megatron/stream.h"
 
 /* A device as users name it. */
-enum { DEVICE_NAME_MAX = 24 };
+enum { DEVICE_NAME_MAX = 24, DEVICE_BY_RANK = -1 };
 struct device_choice {
     char name[DEVICE_NAME_MAX];
-    int ordinal; /* which of this machine's devices of that name, from 0 on */
+    int ordinal; /* which of this machine's devices of that name, from 0 on; DEVICE_BY_RANK: no
+                    number was given */
 };
 
 /* Read "NAME" or "NAME:ORDINAL".  'tests': devices of tests are allowed.  Looks for no device.
@@ -39,7 +41,9 @@ struct device_config {
     const char *name; /* "cpu"; NULL: the best there is */
     int threads;      /* compute threads of this process, at least 1 */
     double timeout;   /* seconds that a wait on a stream or event may last */
-    int ordinal;      /* which of this machine's devices of that name, from 0 on */
+    int ordinal;      /* which of this machine's devices of that name, from 0 on; DEVICE_BY_RANK:
+                         the only one or, of several, the one with the number 'local_rank' */
+    int local_rank;   /* of this process among those of the job on this machine */
     /* NULL, or another device, which must outlive this one.  The two devices then share the
      * communication thread and the timeout, and fail together.  Matrix products are slow on a
      * device that shares.
@@ -142,6 +146,11 @@ struct device_waits device_waits (const struct mg_device *device);
 /* Bytes that device_alloc() could still allocate, as far as the system reports. */
 size_t device_available (const struct mg_device *device);
 
+/* True if the device has memory of its own, which this process alone takes of: then host memory is
+ * no part of device_available(), and other processes of the machine have other devices.
+ */
+bool device_is_apart (const struct mg_device *device);
+
 /* Mark the device as failed: every present and later wait on its streams and events ends with this
  * text.  Any thread may call it.
  */
@@ -157,13 +166,25 @@ bool device_settled (struct mg_device *device);
 struct queue_wait;
 int device_wait (struct mg_device *device, const struct queue_wait *wait, struct mg_error *err);
 
-/* Reports what a thread is waiting for on the device's streams: queue_waiting(). */
-struct queue_waiting;
-bool device_waiting (struct mg_device *device, struct queue_waiting *waiting);
+/* What the host waits for. */
+struct device_waiting {
+    struct stream_place place; /* of a stream (progress.h); stream 0: something else */
+    bool work;      /* 'text' is work of the host itself or something outside of the device, such as
+                       a connection; false: it is the device's stream, which runs by itself */
+    double seconds; /* since the wait began */
+    char text[200];
+};
 
-/* Watch the work that the communication thread does for the device: queue_set_watch(). */
-struct queue_watch;
-void device_set_watch (struct mg_device *device, const struct queue_watch *watch);
+/* False if the host does not wait, or what it waits for is there.  Any thread. */
+bool device_waiting (struct mg_device *device, struct device_waiting *waiting);
+
+/* What a stream has had to wait for: progress_waits(). */
+int device_progress_waits (struct mg_device *device, struct stream_place at,
+                           struct stream_place *on, int max);
+
+/* Somebody who knows what holds up a wait that has reached its deadline: queue_set_explain(). */
+struct queue_explain;
+void device_set_explain (struct mg_device *device, const struct queue_explain *explain);
 
 /* 0, or -1, EIO and the text if the device has failed. Never blocks. */
 int device_check (struct mg_device *device, struct mg_error *err);

@@ -48,8 +48,8 @@ struct cpu_stream {
 
 struct cpu_event {
     struct mg_event base;
-    struct queue_lane *lane; /* NULL: never recorded, complete */
-    uint64_t mark;
+    struct queue_lane *_Atomic lane; /* NULL: never recorded, complete */
+    _Atomic uint64_t mark;
     struct work stamp; /* of a timed event: fills in 'at' when its turn comes */
     struct timespec at;
 };
@@ -61,8 +61,10 @@ bool cpu_usable (const struct device_host *host, struct mg_error *err)
     return true;
 }
 
-int cpu_check_ordinal (const struct mg_device *device, struct mg_error *err)
+int cpu_check_ordinal (struct mg_device *device, struct mg_error *err)
 {
+    if (device->ordinal == DEVICE_BY_RANK)
+        device->ordinal = 0;
     if (device->ordinal == 0)
         return 0;
     return mg_error_set (err, ENODEV, "device %s: there is no number %d, want 0",

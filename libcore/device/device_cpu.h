@@ -5,7 +5,7 @@
 #include "libcore/device/device_ops.h"
 
 bool cpu_usable (const struct device_host *host, struct mg_error *err);
-int cpu_check_ordinal (const struct mg_device *device, struct mg_error *err);
+int cpu_check_ordinal (struct mg_device *device, struct mg_error *err);
 void *cpu_alloc (struct mg_device *device, size_t size);
 void cpu_free (struct mg_device *device, void *ptr);
 size_t cpu_available (const struct mg_device *device);

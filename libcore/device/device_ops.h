@@ -16,6 +16,7 @@
 
 #include "libcore/device/device.h"
 #include "libcore/device/graph.h"
+#include "libcore/device/progress.h"
 #include "libcore/device/queue.h"
 #include "libcore/device/stream.h"
 
@@ -47,8 +48,9 @@ struct device_ops {
     bool (*usable) (const struct device_host *host, struct mg_error *err);
 
     /* Fill device->impl and device->kernels.  device->host is set.  device->ordinal is 0 or more,
-     * and not checked otherwise: the text for a number that does not exist says which do.  -1 and
-     * a text on failure.
+     * and not checked otherwise: the text for a number that does not exist says which do; or it is
+     * DEVICE_BY_RANK (device.h), and the slot sets it, if there are several, to device->local_rank.
+     * -1 and a text on failure.
      */
     int (*create) (struct mg_device *device, struct mg_error *err);
 
@@ -64,6 +66,9 @@ struct device_ops {
 
     /* device_describe(): all members are empty before. */
     void (*describe) (const struct mg_device *device, struct device_info *info);
+
+    /* device_is_apart(). */
+    bool apart;
 
     /* True if copies may have host memory that is not of host_alloc(): the front end refuses it
      * otherwise.
@@ -102,7 +107,9 @@ struct device_ops {
     void (*stream_destroy) (struct mg_stream *stream);
     int (*stream_synchronize) (struct mg_stream *stream, struct mg_error *err);
 
-    /* Is all work enqueued so far done? Never blocks. */
+    /* Is all work enqueued so far done?  Never blocks.  Any thread, while another one waits for the
+     * stream.
+     */
     bool (*stream_idle) (const struct mg_stream *stream);
 
     /* Host work in stream order: stream_submit().  NULL: the backend takes none. */
@@ -120,7 +127,9 @@ struct device_ops {
                        struct mg_error *err);
     int (*event_synchronize) (struct mg_event *event, struct mg_error *err);
 
-    /* Is the event's mark reached?  Never blocks. */
+    /* Is the event's mark reached?  Never blocks.  Any thread, also while another one records the
+     * event: the answer is then of either mark.
+     */
     bool (*event_reached) (const struct mg_event *event);
 
     /* Seconds between the marks of two timed events, both of which are reached. */
@@ -167,11 +176,12 @@ extern const struct graph_ops graph_cpu_ops;
 struct mg_device {
     const struct device_ops *ops;
     const struct device_host *host; /* what the backend may call */
-    int threads, ordinal;
+    int threads, ordinal, local_rank;
     size_t allocated; /* bytes, by device_alloc() */
     uint64_t captures; /* so far (graph.c) */
     struct queue *queue; /* host work; a wait on it is a wait on this device */
-    bool shares;         /* the queue is another device's */
+    struct progress *progress; /* of its streams, and of the host */
+    bool shares;         /* queue and progress are another device's */
     _Atomic uint64_t stream_waits, event_waits; /* of the host (device_waits()) */
     struct host_block *pinned; /* memory of device_host_alloc() */
     pthread_mutex_t lock;      /* of that list */
@@ -187,13 +197,15 @@ struct mg_stream {
     enum mg_stream_kind kind;
     void *scratch; /* of kernels on the stream, once it is reserved */
     size_t scratch_size;
-    struct queue_lane *lane; /* host work in stream order; NULL: the backend has none */
+    struct queue_lane *lane; /* the CPU's: what is enqueued, in stream order */
+    struct stream_place place; /* behind all that is enqueued */
     char name[STREAM_NAME_MAX];
 };
 
 struct mg_event {
     struct mg_device *device;
     bool timed, recorded;
+    struct stream_place place;          /* where it was recorded last */
     uint64_t capture;                   /* in which it was recorded last; 0: none */
     uint32_t clock[GRAPH_MAX_STREAMS];  /* then: of its stream (graph.c) */
 };

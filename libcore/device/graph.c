@@ -171,7 +171,7 @@ static int replay_record (const void *args, struct mg_stream *stream, struct mg_
     struct mg_event *event = ((const struct event_args *)args)->event;
 
     (void)err;
-    event->device->ops->event_record (event, stream);
+    event_record (event, stream);
     return 0;
 }
 
@@ -179,7 +179,7 @@ static int replay_wait (const void *args, struct mg_stream *stream, struct mg_er
 {
     struct mg_event *event = ((const struct event_args *)args)->event;
 
-    return event->device->ops->event_wait (stream, event, err);
+    return stream_wait_event (stream, event, err);
 }
 
 static int take_event (struct capture *c, struct mg_stream *stream, struct mg_event *event,

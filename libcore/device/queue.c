@@ -40,7 +40,6 @@ struct queue_lane {
     struct work *head, *tail;
     uint64_t submitted;
     _Atomic uint64_t done;
-    uint64_t begun; /* works that a watch was told of */
     bool used;
     char name[NAME_MAX_LEN];
 };
@@ -62,7 +61,7 @@ struct queue {
     struct timespec waited_since;    /* ... since then */
     char waited_for[DESCRIBE_MAX];   /* by the last queue_wait_for(); empty: by none */
     struct queue_lane *busy; /* lanes with work, in the order in which they got it */
-    struct queue_watch watch; /* work NULL: nobody watches */
+    struct queue_explain explain; /* explain NULL: nobody can */
     struct queue_access access; /* begin NULL: none is needed */
     struct mg_error failure;
 };
@@ -211,19 +210,6 @@ static void give_way (struct queue *queue, unsigned idle)
         nanosleep (&long_nap, NULL);
 }
 
-/* The lock is held. */
-static void tell_watch (struct queue_lane *lane, bool begins)
-{
-    const struct queue_watch *watch = &lane->queue->watch;
-    uint64_t mark = lane->done + 1;
-
-    if (!watch->work || (begins && lane->begun >= mark))
-        return;
-    if (begins)
-        lane->begun = mark;
-    watch->work (watch->arg, lane, mark, begins);
-}
-
 /* Poll the first work of 'lane' without the lock, which is held on entry and return. */
 static int poll_lane (struct queue *queue, struct queue_lane *lane)
 {
@@ -231,7 +217,6 @@ static int poll_lane (struct queue *queue, struct queue_lane *lane)
     struct mg_error err;
     int rc;
 
-    tell_watch (lane, true);
     queue->polling = true;
     pthread_mutex_unlock (&queue->lock);
     err.text[0] = '\0';
@@ -252,7 +237,6 @@ static int poll_lane (struct queue *queue, struct queue_lane *lane)
         lane->head = work->next;
         if (work->release)
             work->release (work);
-        tell_watch (lane, false);
         lane->done++;
         if (queue->waiters > 0)
             pthread_cond_broadcast (&queue->finished);
@@ -363,10 +347,10 @@ int queue_submit (struct queue_lane *lane, struct work *work, struct mg_error *e
     return rc;
 }
 
-void queue_set_watch (struct queue *queue, const struct queue_watch *watch)
+void queue_set_explain (struct queue *queue, const struct queue_explain *explain)
 {
     pthread_mutex_lock (&queue->lock);
-    queue->watch = watch ? *watch : (struct queue_watch){ NULL, NULL };
+    queue->explain = explain ? *explain : (struct queue_explain){ NULL, NULL };
     pthread_mutex_unlock (&queue->lock);
 }
 
@@ -375,11 +359,6 @@ void queue_set_access (struct queue *queue, const struct queue_access *access)
     pthread_mutex_lock (&queue->lock);
     queue->access = access ? *access : (struct queue_access){ NULL, NULL, NULL };
     pthread_mutex_unlock (&queue->lock);
-}
-
-const char *queue_lane_name (const struct queue_lane *lane)
-{
-    return lane->name;
 }
 
 uint64_t queue_lane_mark (const struct queue_lane *lane)
@@ -468,11 +447,27 @@ static void show_wait (struct queue *queue, const char *what)
     pthread_mutex_unlock (&queue->lock);
 }
 
+/* The wait has reached its deadline, and with it the queue fails. */
+static int give_up (struct queue *queue, const struct queue_wait *wait, struct mg_error *err)
+{
+    struct queue_explain explain;
+    char why[DESCRIBE_MAX] = "", text[MG_ERROR_MAX];
+
+    pthread_mutex_lock (&queue->lock);
+    explain = queue->explain;
+    pthread_mutex_unlock (&queue->lock);
+    if (explain.explain)
+        explain.explain (explain.arg, why, sizeof (why));
+    snprintf (text, sizeof (text), "%s waited %g s%s%s", wait->what, queue->timeout,
+              why[0] ? " for " : "", why);
+    queue_fail (queue, text);
+    return mg_error_set (err, ETIMEDOUT, "%s", text);
+}
+
 int queue_wait_for (struct queue *queue, const struct queue_wait *wait, struct mg_error *err)
 {
     static const struct timespec nap = { .tv_nsec = LONG_NAP_NS };
     struct timespec start;
-    char text[MG_ERROR_MAX];
     bool shown = false;
     int rc;
 
@@ -487,11 +482,8 @@ int queue_wait_for (struct queue *queue, const struct queue_wait *wait, struct m
         if (!shown)
             show_wait (queue, wait->what);
         shown = true;
-        if (seconds_since (&start) > queue->timeout) {
-            snprintf (text, sizeof (text), "%s waited %g s", wait->what, queue->timeout);
-            queue_fail (queue, text);
-            return mg_error_set (err, ETIMEDOUT, "%s", text);
-        }
+        if (seconds_since (&start) > queue->timeout)
+            return give_up (queue, wait, err);
         nanosleep (&nap, NULL);
     }
     if (shown) {

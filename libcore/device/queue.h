@@ -125,19 +125,17 @@ struct queue_waiting {
  */
 bool queue_waiting (struct queue *queue, struct queue_waiting *waiting);
 
-/* Somebody who is told when a lane's work comes to its first poll ('begins') and when it is
- * done: 'mark' is the lane's, behind that work.  Called on the communication thread with the
- * queue's lock held: must be short, and call no queue functions but queue_lane_name().
+/* Somebody who can say more about a queue_wait_for() that has reached its deadline.  explain()
+ * writes what holds up the wait, "" if that is not known; the message ends with it.  Called in the
+ * thread that waits, without the queue's lock.
  */
-struct queue_watch {
-    void (*work) (void *arg, const struct queue_lane *lane, uint64_t mark, bool begins);
+struct queue_explain {
+    void (*explain) (void *arg, char *text, size_t max);
     void *arg;
 };
 
-/* Watch from now on, or, with NULL, no more: no call is under way on return.  What began
- * unwatched may be seen to end.
- */
-void queue_set_watch (struct queue *queue, const struct queue_watch *watch);
+/* NULL: nobody. */
+void queue_set_explain (struct queue *queue, const struct queue_explain *explain);
 
 /* What the communication thread calls before it looks at work, and after, before it waits: for
  * memory that it may touch only in between.  To be set before anything is submitted; NULL: nothing.
@@ -148,9 +146,6 @@ struct queue_access {
     void *arg;
 };
 void queue_set_access (struct queue *queue, const struct queue_access *access);
-
-/* The lane's name, as long as the lane is used. */
-const char *queue_lane_name (const struct queue_lane *lane);
 
 /* Mark the queue as failed, unless it has failed already. */
 void queue_fail (struct queue *queue, const char *text);

@@ -25,6 +25,7 @@ struct mg_stream *stream_create (struct mg_device *device, enum mg_stream_kind k
         return NULL;
     stream->device = device;
     stream->kind = kind;
+    stream->place = progress_add_stream (device->progress);
     snprintf (stream->name, sizeof (stream->name), "%s", name);
     return stream;
 }
@@ -64,13 +65,39 @@ static void drop_scratch (struct mg_stream *stream)
     stream->scratch = NULL;
 }
 
+/* Show that the host waits for what is on the stream; or, with 'event', for that. */
+static uint64_t wait_begins (const struct mg_stream *stream, const struct mg_event *event)
+{
+    const struct progress_host host = { event ? event->place : stream->place, stream, event };
+    const struct mg_device *device = event ? event->device : stream->device;
+
+    return progress_host_begins (device->progress, &host);
+}
+
+static int wait_ends (struct mg_device *device, uint64_t number, int rc)
+{
+    int saved_errno = errno;
+
+    progress_host_ends (device->progress, number, rc < 0 && queue_check (device->queue, NULL) < 0);
+    errno = saved_errno;
+    return rc;
+}
+
+static int wait_for_stream (struct mg_stream *stream, struct mg_error *err)
+{
+    uint64_t number = wait_begins (stream, NULL);
+
+    return wait_ends (stream->device, number,
+                      stream->device->ops->stream_synchronize (stream, err));
+}
+
 void mg_stream_destroy (struct mg_stream *stream)
 {
     if (stream) {
         int saved_errno = errno;
         if (graph_capturing ())
             graph_refuse (NULL, "the end of stream %s", stream->name);
-        stream->device->ops->stream_synchronize (stream, NULL);
+        wait_for_stream (stream, NULL);
         if (queue_settled (stream->device->queue)) {
             drop_scratch (stream);
             stream->device->ops->stream_destroy (stream);
@@ -88,7 +115,7 @@ int mg_stream_synchronize (struct mg_stream *stream, struct mg_error *err)
     if (tape_recording ())
         return 0;
     stream->device->stream_waits++;
-    return stream->device->ops->stream_synchronize (stream, err);
+    return wait_for_stream (stream, err);
 }
 
 static struct mg_event *create_event (struct mg_device *device, bool timed, struct mg_error *err)
@@ -137,7 +164,22 @@ void mg_event_record (struct mg_event *event, struct mg_stream *stream)
         return;
     event->capture = 0;
     event->recorded = true;
+    event_record (event, stream);
+}
+
+void event_record (struct mg_event *event, struct mg_stream *stream)
+{
+    event->place = stream->place;
     event->device->ops->event_record (event, stream);
+}
+
+int stream_wait_event (struct mg_stream *stream, struct mg_event *event, struct mg_error *err)
+{
+    uint64_t number = wait_begins (stream, event);
+
+    progress_add_wait (stream->device->progress, stream->place, event->place);
+    return wait_ends (stream->device, number,
+                      stream->device->ops->event_wait (stream, event, err));
 }
 
 int mg_stream_wait_event (struct mg_stream *stream, struct mg_event *event,
@@ -153,11 +195,13 @@ int mg_stream_wait_event (struct mg_stream *stream, struct mg_event *event,
         return 0;
     if (event->capture > 0)
         return graph_refuse_event (err);
-    return stream->device->ops->event_wait (stream, event, err);
+    return stream_wait_event (stream, event, err);
 }
 
 int mg_event_synchronize (struct mg_event *event, struct mg_error *err)
 {
+    uint64_t number;
+
     if (!event)
         return mg_error_set (err, EINVAL, "event: none given to synchronize");
     if (graph_capturing ())
@@ -167,7 +211,8 @@ int mg_event_synchronize (struct mg_event *event, struct mg_error *err)
     if (event->capture > 0)
         return graph_refuse_event (err);
     event->device->event_waits++;
-    return event->device->ops->event_synchronize (event, err);
+    number = wait_begins (NULL, event);
+    return wait_ends (event->device, number, event->device->ops->event_synchronize (event, err));
 }
 
 bool event_reached (const struct mg_event *event)
@@ -198,12 +243,15 @@ int event_seconds (const struct mg_event *from, const struct mg_event *to, doubl
 
 int stream_submit (struct mg_stream *stream, struct work *work, struct mg_error *err)
 {
+    uint64_t number;
+
     if (graph_capturing ())
         return graph_refuse (err, "host work on stream %s", stream->name);
     if (!stream->device->ops->submit)
         return mg_error_set (err, ENOTSUP, "stream %s: %s devices take no host work",
                              stream->name, stream->device->ops->name);
-    return stream->device->ops->submit (stream, work, err);
+    number = wait_begins (stream, NULL); // for its end, on a CPU's compute stream
+    return wait_ends (stream->device, number, stream->device->ops->submit (stream, work, err));
 }
 
 void *stream_native (const struct mg_stream *stream)
@@ -223,14 +271,25 @@ int stream_check (const struct mg_stream *stream, struct mg_error *err)
     return queue_check (stream->device->queue, err);
 }
 
+struct stream_place stream_place (const struct mg_stream *stream)
+{
+    return stream->place;
+}
+
+struct stream_place stream_add_call (struct mg_stream *stream)
+{
+    stream->place.calls++;
+    return stream->place;
+}
+
 const struct queue_lane *stream_lane (const struct mg_stream *stream)
 {
     return stream->lane;
 }
 
-uint64_t stream_next_mark (const struct mg_stream *stream)
+const char *stream_name (const struct mg_stream *stream)
 {
-    return stream->lane ? queue_lane_mark (stream->lane) + 1 : 0;
+    return stream->name;
 }
 
 struct mg_device *stream_device (const struct mg_stream *stream)

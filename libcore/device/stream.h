@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "libcore/device/progress.h"
 #include "libcore/device/queue.h"
 #include "megatron/stream.h"
 
@@ -24,8 +25,16 @@ struct mg_stream *stream_create (struct mg_device *device, enum mg_stream_kind k
  */
 struct mg_event *event_create_timed (struct mg_device *device, struct mg_error *err);
 
-/* Is the event's mark reached?  Never blocks. */
+/* Is the event's mark reached?  Never blocks.  Any thread, also while another one records the
+ * event: the answer is then of either mark.
+ */
 bool event_reached (const struct mg_event *event);
+
+/* mg_event_record() and mg_stream_wait_event() outside of captures and tapes, of a stream and an
+ * event of one device.
+ */
+void event_record (struct mg_event *event, struct mg_stream *stream);
+int stream_wait_event (struct mg_stream *stream, struct mg_event *event, struct mg_error *err);
 
 /* Seconds from the mark of a timed event to that of another of the same device.  Never blocks.
  * -1, EINVAL and a text if one is not timed, was never recorded, was last recorded in a graph, or
@@ -55,11 +64,17 @@ bool stream_idle (const struct mg_stream *stream);
 /* 0, or -1 and the text if the stream's device has failed. */
 int stream_check (const struct mg_stream *stream, struct mg_error *err);
 
-/* The lane that carries the stream's host work, NULL: none; and the mark that what is
- * submitted next will have on it.
+/* The stream's place behind all that is enqueued (progress.h), and the place behind a call of a
+ * communicator that is about to be enqueued.
  */
+struct stream_place stream_place (const struct mg_stream *stream);
+struct stream_place stream_add_call (struct mg_stream *stream);
+
+/* The lane that carries the stream's host work, NULL: none. */
 const struct queue_lane *stream_lane (const struct mg_stream *stream);
-uint64_t stream_next_mark (const struct mg_stream *stream);
+
+/* As the stream was created. */
+const char *stream_name (const struct mg_stream *stream);
 
 /* What the device's own libraries call the stream; NULL on the CPU. */
 void *stream_native (const struct mg_stream *stream);

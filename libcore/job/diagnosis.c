@@ -165,6 +165,11 @@ static void describe (struct diagnosis *d, int r)
         describe_wait (s, call, sizeof (call));
         snprintf (line, LINE_MAX_LEN, "in %s, waiting in %s", s->activity, call);
         mark_waited_for (d, r);
+    } else if (s->running) {
+        record_describe (&s->last, call, sizeof (call));
+        snprintf (line, LINE_MAX_LEN, "in %s, running kernels (%.*s)%s%s", s->activity,
+                  DIAGNOSIS_WHAT_MAX, s->wait_text, s->last.name[0] ? " after " : "",
+                  s->last.name[0] ? call : "");
     } else if (s->last.name[0]) {
         record_describe (&s->last, call, sizeof (call));
         snprintf (line, LINE_MAX_LEN, "in %s, not waiting; its last call, %.1f s ago: %s",
@@ -240,7 +245,8 @@ static void tell_fold (struct diagnosis *d, int r)
         d->in[m] = true;
         d->line[m][0] = '\0';
         mark_waited_for (d, m);
-        if (d->ranks[m].fate == RANK_ANSWERED && s->waiting && s->wait_seconds > most)
+        if (d->ranks[m].fate == RANK_ANSWERED && (s->waiting || s->running)
+            && s->wait_seconds > most)
             most = s->wait_seconds;
     }
     diagnosis_ranks (d->in, d->size, list, sizeof (list));

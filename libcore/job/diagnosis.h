@@ -23,10 +23,11 @@ struct rank_state {
     char host[DIAGNOSIS_HOST_MAX];
     char activity[DIAGNOSIS_WHAT_MAX]; /* "iteration 12" */
     char wait_text[DIAGNOSIS_WHAT_MAX]; /* what the rank waits for, if that is no recorded call */
-    double wait_seconds;
-    int32_t waiting, recorded; /* the rank waits; its call is in 'wait' */
+    double wait_seconds; /* of waiting or running */
+    int32_t waiting, recorded; /* the rank waits for others; its call is in 'wait' */
+    int32_t running; /* its host waits for its own device, which no call holds up */
     struct record wait;
-    struct record last; /* the last call before that; name "": none */
+    struct record last; /* the last call that has begun; name "": none */
     int32_t num_counts;
     struct record_count count[RECORDER_COMMS];
 };

@@ -223,7 +223,8 @@ static int make_device (struct job *job, const struct job_config *config,
 {
     struct device_config device = {
         .threads = config->threads, .timeout = config->timeout,
-        .planned = bootstrap_is_planned (job->bootstrap),
+        .planned = bootstrap_is_planned (job->bootstrap), .ordinal = DEVICE_BY_RANK,
+        .local_rank = bootstrap_info (job->bootstrap)->local_rank,
     };
     struct device_config host = { .name = "cpu" };
     const char *test = getenv ("MG_TEST_DEVICE"), *text = test ? test : config->device;
@@ -257,7 +258,7 @@ static int make_net (struct job *job, const struct job_config *config, struct mg
 {
     struct comm_start *start = bootstrap_kept (job->bootstrap);
     struct comm_net_config net = {
-        .backend = choose_comm (config->comm),
+        .backend = config->comm,
         .device = job->device,
         .host = job->host,
         .size = bootstrap_info (job->bootstrap)->size,
@@ -266,9 +267,14 @@ static int make_net (struct job *job, const struct job_config *config, struct mg
         .arg = job,
     };
 
-    if (net.size > 1 && !(job->recorder = recorder_create (err)))
+    if (net.size > 1)
+        net.backend = choose_comm (config->comm);
+    if (net.size > 1 && !(job->recorder = recorder_create (job->device, job->host, err)))
         return -1;
     net.recorder = job->recorder;
+    if (job->recorder)
+        device_set_explain (job->device, &(struct queue_explain){ recorder_explain,
+                                                                  job->recorder });
     if (!(job->net = comm_net_create (&net, err)))
         return -1;
     job->control_net = job->net;
@@ -503,6 +509,8 @@ void job_destroy (struct job *job)
         if (job->control_net != job->net)
             comm_net_destroy (job->control_net);
         comm_net_destroy (job->net);
+        if (job->recorder)
+            device_set_explain (job->device, NULL);
         recorder_destroy (job->recorder);
         device_destroy (job->host);
         device_destroy (job->device);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,6 @@
 #include <unistd.h>
 
 #include "libcore/base/thread.h"
-#include "libcore/device/queue.h"
 #include "libcore/job/monitor_private.h"
 
 enum { SHORT_MS = 20, TICK_MS = 250, MEET_MS = 5000 };
@@ -100,9 +100,25 @@ const struct endpoint *monitor_endpoint (const struct monitor *m)
 
 /* --- what this rank says of itself --- */
 
+/* Why the host waits; the lock is held. */
+static void fill_wait (struct monitor *m, struct rank_state *s)
+{
+    struct device_waiting waiting;
+
+    if (!m->device || !device_waiting (m->device, &waiting))
+        return;
+    s->recorded = m->recorder && waiting.place.stream > 0
+                  && recorder_blocking (m->recorder, waiting.place, &s->wait);
+    s->waiting = s->recorded || waiting.work;
+    s->running = !s->waiting; // nothing but its own kernels holds up the stream
+    s->wait_seconds = waiting.seconds;
+    if (s->recorded && s->wait.seconds < s->wait_seconds)
+        s->wait_seconds = s->wait.seconds;
+    snprintf (s->wait_text, sizeof (s->wait_text), "%.60s", waiting.text);
+}
+
 static void fill_state (struct monitor *m, struct rank_state *s)
 {
-    struct queue_waiting waiting;
     const char *what = m->activity;
     int64_t number = m->number;
 
@@ -113,14 +129,9 @@ static void fill_state (struct monitor *m, struct rank_state *s)
     else
         snprintf (s->activity, sizeof (s->activity), "%s", what);
     pthread_mutex_lock (&m->lock);
-    if (m->device && device_waiting (m->device, &waiting)) {
-        s->waiting = 1;
-        s->wait_seconds = waiting.seconds;
-        snprintf (s->wait_text, sizeof (s->wait_text), "%.60s", waiting.text);
-        s->recorded = m->recorder && recorder_first (m->recorder, waiting.lane, &s->wait);
-    }
+    fill_wait (m, s);
     if (m->recorder) {
-        recorder_last (m->recorder, &s->last, 1);
+        recorder_newest (m->recorder, &s->last);
         s->num_counts = recorder_counts (m->recorder, s->count);
     }
     pthread_mutex_unlock (&m->lock);
@@ -210,22 +221,46 @@ static void signal_event (int fd)
         return; // the counter is full: there is an event already
 }
 
+/* Seconds that the call has held up this rank, as far as the ticks tell. */
+static double seconds_in (struct monitor *m, const struct rank_state *s)
+{
+    const struct record *call = &s->wait;
+    struct held *held = &m->held;
+    double now = monitor_now ();
+
+    if (held->call != call->call || held->seq != call->seq
+        || memcmp (held->name, call->name, sizeof (held->name)) != 0) {
+        *held = (struct held){ .call = call->call, .seq = call->seq };
+        memcpy (held->name, call->name, sizeof (held->name));
+        held->since = now - fmin (s->wait_seconds, TICK_MS / 1e3);
+    }
+    return fmin (s->wait_seconds, now - held->since);
+}
+
 /* Say that this rank waits for longer than it should, once for each such wait. */
 static void watch_wait (struct monitor *m)
 {
-    struct queue_waiting waiting;
+    struct rank_state s = { .waiting = 0 };
     char text[MG_ERROR_MAX];
-    bool slow = false;
+    double seconds = 0;
+    bool slow;
 
     if (m->config.warn_seconds <= 0)
         return;
     pthread_mutex_lock (&m->lock);
-    if (m->device && device_waiting (m->device, &waiting))
-        slow = waiting.seconds > m->config.warn_seconds;
+    fill_wait (m, &s);
     pthread_mutex_unlock (&m->lock);
+    if (s.waiting)
+        seconds = s.recorded ? seconds_in (m, &s) : s.wait_seconds;
+    slow = seconds > m->config.warn_seconds;
     if (slow && !m->warned) {
-        snprintf (text, sizeof (text), "warning: rank %d has waited for %.1f s in %.200s",
-                  m->config.rank, waiting.seconds, waiting.text);
+        char what[128];
+
+        snprintf (what, sizeof (what), "%s", s.wait_text);
+        if (s.recorded)
+            record_describe (&s.wait, what, sizeof (what));
+        snprintf (text, sizeof (text), "warning: rank %d has waited for %.1f s in %s",
+                  m->config.rank, seconds, what);
         monitor_send_to_hubs (m, MSG_SLOW, text);
     }
     m->warned = slow;

@@ -44,6 +44,14 @@ struct trouble {
     char why[MG_ERROR_MAX];
 };
 
+/* The call that holds up this rank. */
+struct held {
+    char name[RECORD_NAME_MAX];
+    int32_t call;
+    uint64_t seq;
+    double since;
+};
+
 struct monitor {
     struct monitor_config config;
     struct endpoint own, hub[MONITOR_HUBS];
@@ -73,6 +81,7 @@ struct monitor {
     struct pollfd *fds;       /* [MONITOR_FIRST_FDS + size + MONITOR_STRANGERS] */
     struct trouble trouble;
     bool fail_sent, warned, told;
+    struct held held; /* at the last look */
     bool hub_left;   /* well: the run is over */
     double warned_at;
     double orphaned; /* since when no hub is there any more, 0: one is, or never was */

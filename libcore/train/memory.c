@@ -178,20 +178,41 @@ static void advise (const struct memory_plan *plan, const struct memory_advice *
 }
 
 /* Every rank of a node needs about as much as this one. */
-int memory_check (const struct memory_plan *plan, int ranks, double available,
+static int check_host (const struct memory_plan *plan, const struct memory_room *room,
+                       const struct memory_advice *advice, struct mg_error *err)
+{
+    const double gib = 1 << 30;
+    double need = (double)memory_host (plan);
+
+    if (room->host == 0 || need * room->ranks <= room->host)
+        return 0;
+    return mg_error_set (err, ENOMEM, "%d x %.2f GiB of pinned host memory are needed by the ranks "
+                         "of this node, it has %.2f GiB, %.2f GiB less; %smore nodes would help "
+                         "(--no-check-memory: try it)", room->ranks, need / gib, room->host / gib,
+                         (need * room->ranks - room->host) / gib,
+                         advice->async_save ? "no --async-save, " : "");
+}
+
+int memory_check (const struct memory_plan *plan, const struct memory_room *room,
                   const struct memory_advice *advice, struct mg_error *err)
 {
     const double gib = 1 << 30;
-    double need = (double)memory_total (plan);
-    char text[300];
+    int ranks = room->apart ? 1 : room->ranks;
+    double need = (double)(memory_total (plan) - (room->apart ? memory_host (plan) : 0));
+    struct memory_advice own = *advice;
+    char text[300], who[64];
 
-    if (available == 0 || need * ranks <= available)
-        return 0;
-    advise (plan, advice, text, sizeof (text));
-    return mg_error_set (err, ENOMEM, "%d x %.2f GiB are needed by the ranks of this node (%.2f"
-                         " GiB parameters, gradients and moments, %.2f GiB activations each),"
-                         " it has %.2f GiB, %.2f GiB less; %s (--no-check-memory: try it)",
-                         ranks, need / gib, (double)memory_state (plan) / gib,
-                         (double)memory_activations (plan) / gib, available / gib,
-                         (need * ranks - available) / gib, text);
+    if (room->device == 0 || need * ranks <= room->device)
+        return room->apart ? check_host (plan, room, advice, err) : 0;
+    own.async_save &= !room->apart; // which takes host memory
+    advise (plan, &own, text, sizeof (text));
+    snprintf (who, sizeof (who), "%d x %.2f GiB are needed by the ranks of this node", ranks,
+              need / gib);
+    if (room->apart)
+        snprintf (who, sizeof (who), "%.2f GiB are needed of the device", need / gib);
+    return mg_error_set (err, ENOMEM, "%s (%.2f GiB parameters, gradients and moments, %.2f GiB "
+                         "activations%s), it has %.2f GiB, %.2f GiB less; %s (--no-check-memory: "
+                         "try it)", who, (double)memory_state (plan) / gib,
+                         (double)memory_activations (plan) / gib, room->apart ? "" : " each",
+                         room->device / gib, (need * ranks - room->device) / gib, text);
 }

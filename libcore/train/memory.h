@@ -100,10 +100,17 @@ struct memory_advice {
     bool bf16;              /* 16-bit types are possible */
 };
 
-/* Does the plan, times the 'ranks' of this node, fit into 'available' bytes (0: not known, it
- * does)?  -1, ENOMEM and a text with what is missing and what would help, if not.
- */
-int memory_check (const struct memory_plan *plan, int ranks, double available,
+/* Where the plan has to fit. */
+struct memory_room {
+    int ranks;     /* of the job on this node */
+    double device; /* bytes that the device has available, 0: not known, the plan fits */
+    bool apart;    /* each rank has a device with memory of its own; false: device memory is host
+                      memory, which the ranks of the node share */
+    double host;   /* bytes of host memory that are available, as above; only read if apart */
+};
+
+/* Does the plan fit?  If not: -1, ENOMEM and a text with what is missing and what would help. */
+int memory_check (const struct memory_plan *plan, const struct memory_room *room,
                   const struct memory_advice *advice, struct mg_error *err);
 
 #endif /* LIBCORE_TRAIN_MEMORY_H */

@@ -85,9 +85,8 @@ int report_create (struct report *r, struct model *model, int seq_length,
 
     r->flops = model_sizes_of (model)->flops;
     r->seq_length = seq_length;
-    r->timers.level = config->timing_level;
-    r->timers.stream = model_stream (model);
-    r->timers.trace = trace;
+    if (timers_init (&r->timers, config->timing_level, model_stream (model), trace, err) < 0)
+        return -1;
     if (!(r->gathered = calloc ((size_t)job_world (r->use.job) * REPORT_MAX,
                                 sizeof (*r->gathered))))
         return mg_error_set (err, ENOMEM, "report: out of memory");
@@ -350,6 +349,7 @@ static int report_timers (struct report *r, int64_t iteration, bool reset,
 
     if (r->timers.level == 0)
         return 0;
+    timers_collect (&r->timers);
     if (gather (r, r->timers.sum, NUM_TIMERS, err) < 0)
         return -1;
     if (is_speaker (r))

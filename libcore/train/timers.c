@@ -1,21 +1,25 @@
 /* timers.c - sums of intervals, and their lines
  *
  * A timer that is below the chosen level does nothing.  Sums are per rank; ranks are only brought
- * together when a line is due.
+ * together when a line is due.  The host enqueues the end of an interval long before a device may
+ * come to it: such intervals stand in a queue.
  */
 
 #include <errno.h>
 #include <math.h>
-#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "libcore/device/event_pool.h"
+#include "libcore/device/stream.h"
 #include "libcore/train/timers.h"
 #include "libcore/train/trace.h"
 
 static const struct {
     const char *name; // Megatron-LM's
     int level;
+    bool host;
 } rows[NUM_TIMERS] = {
     [TIMER_FORWARD_BACKWARD] = { "forward-backward", 1 },
     [TIMER_LAYERNORM_GRADS] = { "layernorm-grads-all-reduce", 1 },
@@ -25,14 +29,19 @@ static const struct {
     [TIMER_INNER_STEP] = { "optimizer-inner-step", 1 },
     [TIMER_PARAMS_GATHER] = { "params-all-gather", 1 },
     [TIMER_OPTIMIZER] = { "optimizer", 1 },
-    [TIMER_SAVE_CHECKPOINT] = { "save-checkpoint", 1 },
-    [TIMER_BATCH_GENERATOR] = { "batch-generator", 2 },
+    [TIMER_SAVE_CHECKPOINT] = { "save-checkpoint", 1, true },
+    [TIMER_BATCH_GENERATOR] = { "batch-generator", 2, true },
     [TIMER_FORWARD_COMPUTE] = { "forward-compute", 2 },
     [TIMER_BACKWARD_COMPUTE] = { "backward-compute", 2 },
     [TIMER_FORWARD_RECV] = { "forward-recv", 2 },
     [TIMER_FORWARD_SEND] = { "forward-send", 2 },
     [TIMER_BACKWARD_RECV] = { "backward-recv", 2 },
     [TIMER_BACKWARD_SEND] = { "backward-send", 2 },
+};
+
+struct timer_span {
+    enum timer which;
+    struct mg_event *begin, *end;
 };
 
 /* What ran is more than 0, however coarse the clock. */
@@ -64,12 +73,31 @@ double timers_now (void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* The time when all is done that was enqueued. A failure is seen by whoever waits next. */
-static double settled (const struct timers *t)
+int timers_init (struct timers *t, int level, struct mg_stream *stream, struct trace *trace,
+                 struct mg_error *err)
 {
-    if (t->stream)
-        mg_stream_synchronize (t->stream, NULL);
-    return timers_now ();
+    *t = (struct timers){ .level = level, .stream = stream, .trace = trace };
+    if (level > 0 && stream && !(t->events = event_pool_create (stream_device (stream), err)))
+        return -1;
+    return 0;
+}
+
+void timers_clear (struct timers *t)
+{
+    int saved_errno = errno;
+
+    if (t->events)
+        mg_stream_synchronize (t->stream, NULL); // a failure is no matter: then events may go, too
+    for (size_t i = t->first; i < t->end; i++) {
+        event_pool_put (t->events, t->span[i].begin);
+        event_pool_put (t->events, t->span[i].end);
+    }
+    for (int i = 0; i < NUM_TIMERS && t->events; i++)
+        event_pool_put (t->events, t->begin[i]);
+    event_pool_destroy (t->events);
+    free (t->span);
+    *t = (struct timers){ .level = 0 };
+    errno = saved_errno;
 }
 
 const char *timer_name (enum timer which)
@@ -77,18 +105,83 @@ const char *timer_name (enum timer which)
     return rows[which].name;
 }
 
+bool timer_is_host (enum timer which)
+{
+    return rows[which].host;
+}
+
 void timers_start (struct timers *t, enum timer which)
 {
     trace_begin (t->trace, which);
-    if (t->level >= rows[which].level)
-        t->begun[which] = settled (t);
+    if (t->level < rows[which].level)
+        return;
+    if (rows[which].host || !t->events)
+        t->begun[which] = timers_now ();
+    else
+        t->begin[which] = event_pool_record (t->events, t->stream);
+}
+
+/* Room for a span at the end; false if out of memory. */
+static bool make_room (struct timers *t)
+{
+    size_t n = t->end - t->first, room = t->room ? 2 * t->room : 64;
+    struct timer_span *more;
+
+    if (t->end < t->room)
+        return true;
+    if (n < t->room / 2 + 1 && t->first > 0) {
+        memmove (t->span, t->span + t->first, n * sizeof (*t->span));
+    } else {
+        if (!(more = malloc (room * sizeof (*more))))
+            return false;
+        if (n > 0)
+            memcpy (more, t->span + t->first, n * sizeof (*more));
+        free (t->span);
+        t->span = more;
+        t->room = room;
+    }
+    t->first = 0;
+    t->end = n;
+    return true;
 }
 
 void timers_stop (struct timers *t, enum timer which)
 {
+    struct mg_event *begin = t->begin[which], *end;
+
     trace_end (t->trace, which);
-    if (t->level >= rows[which].level)
-        t->sum[which] += fmax (settled (t) - t->begun[which], shortest);
+    if (t->level < rows[which].level)
+        return;
+    if (rows[which].host || !t->events) {
+        t->sum[which] += fmax (timers_now () - t->begun[which], shortest);
+        return;
+    }
+    t->begin[which] = NULL;
+    end = event_pool_record (t->events, t->stream);
+    if (begin && end && make_room (t)) {
+        t->span[t->end++] = (struct timer_span){ which, begin, end };
+    } else if (end) { // without memory, the interval is left out
+        mg_event_synchronize (end, NULL);
+        event_pool_put (t->events, begin);
+        event_pool_put (t->events, end);
+    }
+    timers_collect (t);
+}
+
+/* Intervals end in the order of the stream. */
+void timers_collect (struct timers *t)
+{
+    for (; t->first < t->end && event_reached (t->span[t->first].end); t->first++) {
+        const struct timer_span *span = &t->span[t->first];
+        double seconds;
+
+        if (event_seconds (span->begin, span->end, &seconds, NULL) == 0)
+            t->sum[span->which] += fmax (seconds * 1e3, shortest);
+        event_pool_put (t->events, span->begin);
+        event_pool_put (t->events, span->end);
+    }
+    if (t->first == t->end)
+        t->first = t->end = 0;
 }
 
 /* --- lines --- */

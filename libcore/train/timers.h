@@ -1,14 +1,17 @@
 /* timers - where the time of an iteration goes, on every rank: Megatron-LM's timers, by its
  * names, levels and lines (core/timers.py).
  *
- * A timer is a sum of intervals between two readings of a clock; nothing is allocated, and
- * below its level a timer costs a comparison.  Around an interval the compute stream is
- * waited for, so that what was enqueued in it counts.  No barrier is made: what one rank
- * waits for another shows in the timer of the operation that it waits in.
+ * A timer is a sum of intervals.  An interval lies between two timed events on the compute stream,
+ * so that it is the device's time for what was enqueued in between, and the host does not wait for
+ * it; only work of the host is timed by the host's clock.  Below its level a timer costs a
+ * comparison.  No barrier is made: what one rank waits for another shows in the timer of the
+ * operation that it waits in.
  */
 #ifndef LIBCORE_TRAIN_TIMERS_H
 #define LIBCORE_TRAIN_TIMERS_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #include "megatron/error.h"
@@ -23,8 +26,8 @@ enum timer {
     TIMER_INNER_STEP,       /* AdamW */
     TIMER_PARAMS_GATHER,    /* parameters of a distributed optimizer; overlapped: its start */
     TIMER_OPTIMIZER,        /* the three */
-    TIMER_SAVE_CHECKPOINT,  /* what checkpoints keep the run from going on */
-    TIMER_BATCH_GENERATOR,  /* reading samples; part of forward-compute */
+    TIMER_SAVE_CHECKPOINT,  /* what checkpoints keep the run from going on; of the host */
+    TIMER_BATCH_GENERATOR,  /* reading samples; of the host */
     TIMER_FORWARD_COMPUTE,  /* passes, with their tensor-parallel collectives */
     TIMER_BACKWARD_COMPUTE,
     TIMER_FORWARD_RECV,     /* waits for transfers between pipeline stages */
@@ -39,14 +42,28 @@ enum timers_option { TIMERS_MAX, TIMERS_MINMAX, TIMERS_ALL };
 /* Words of --timing-log-option; -1, EINVAL and a text that lists them. */
 int timers_option_parse (const char *text, enum timers_option *option, struct mg_error *err);
 
+struct event_pool;
+struct timer_span;
 struct trace;
 
+/* All zero, or made by timers_init(). */
 struct timers {
     int level;                /* 0: none runs */
     struct trace *trace;      /* gets all intervals, whatever the level; NULL: none */
-    struct mg_stream *stream; /* NULL: nothing to wait for */
+    struct mg_stream *stream; /* NULL: all timers are the host's */
     double begun[NUM_TIMERS], sum[NUM_TIMERS]; /* milliseconds */
+    struct event_pool *events;          /* of the stream's device */
+    struct mg_event *begin[NUM_TIMERS]; /* of intervals that go on for the host */
+    struct timer_span *span;            /* [room] those that go on for the stream alone: ... */
+    size_t first, end, room;            /* ... from 'first' on, before 'end' */
 };
+
+/* -1 and a text if out of memory. */
+int timers_init (struct timers *t, int level, struct mg_stream *stream, struct trace *trace,
+                 struct mg_error *err);
+
+/* Before the stream's device goes.  Waits for the stream. */
+void timers_clear (struct timers *t);
 
 /* Milliseconds of a clock that only goes on. */
 double timers_now (void);
@@ -54,8 +71,14 @@ double timers_now (void);
 /* Name of a timer. */
 const char *timer_name (enum timer which);
 
+/* Is a timer of the host's work, whatever the stream does? */
+bool timer_is_host (enum timer which);
+
 void timers_start (struct timers *t, enum timer which);
 void timers_stop (struct timers *t, enum timer which);
+
+/* Add the intervals that have ended on the stream to the sums.  Never blocks. */
+void timers_collect (struct timers *t);
 
 /* The longest time of a timer among the ranks, 0 if it ran on none; times as below. */
 double timers_longest (const double *times, int ranks, enum timer which);

@@ -1,12 +1,13 @@
 /* trace - when what was done in some iterations, in the Trace Event Format of Chrome, which
  * Perfetto shows too (Duffy, "Trace Event Format", 2016: complete events, "ph": "X").
  *
- * A process of the trace is a rank.  Its thread 0 is what the run itself does: intervals of
- * timers.h, passes with their microbatch and chunk.  The next ones are the lanes of the
- * communication thread, which move side by side: a call begins when the thread first turns
- * to it, and ends when it is done.  The last, where there is one, writes checkpoints.  Times are
- * those of the machine's clock (microseconds since 1970), so that the files of several ranks
- * can be put together.
+ * A process of the trace is a rank.  Its thread 0 is the compute stream: intervals of timers.h,
+ * passes with their microbatch and chunk.  The next ones are the streams that communicators' calls
+ * were made on, which move side by side.  All of these times are the device's, of timed events
+ * (device/stream.h): an interval begins when its stream comes to it, however far ahead the host
+ * is.  Then come what the host does and, where there is one, the thread that writes checkpoints.
+ * Times are brought to the machine's clock (microseconds since 1970), so that the files of several
+ * ranks can be put together.
  *
  * Every rank writes a file of its own: nothing is exchanged, and a rank that is alone or
  * late needs no other.  Recording allocates; a trace that is NULL, or not within its
@@ -43,7 +44,14 @@ struct trace *trace_create (const char *file, const int64_t range[2], const stru
                             struct mg_error *err);
 void trace_destroy (struct trace *t); /* NULL is allowed */
 
-/* An iteration begins, the number-th of this run: recorded if that is in the range. */
+/* The compute stream, which outlives the recording.  NULL is allowed for the trace.  -1 and a text
+ * if out of memory.
+ */
+int trace_bind (struct trace *t, struct mg_stream *stream, struct mg_error *err);
+
+/* An iteration begins, the number-th of this run: recorded if that is in the range.  At the first
+ * one of the range, this waits for the device, to set its clock by the host's.
+ */
 void trace_iteration (struct trace *t, int64_t iteration, int64_t number);
 
 /* Has the last iteration of the range been recorded, and is still to be written? */
@@ -53,7 +61,7 @@ bool trace_is_full (const struct trace *t, int64_t number);
 void trace_begin (struct trace *t, enum timer which);
 void trace_end (struct trace *t, enum timer which);
 
-/* A replay of a graph of 'nodes' kernels, copies and collectives begins, or has been enqueued:
+/* A replay of a graph of 'nodes' kernels, copies and collectives is about to be enqueued, or is:
  * "graph-replay".  'layer': number of the transformer layer, -1: the graph of an iteration.
  */
 void trace_replay (struct trace *t, int layer, size_t nodes, bool begins);

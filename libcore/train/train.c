@@ -688,6 +688,7 @@ void train_destroy (struct train *t)
     report_drop (&t->report);
     if (!t->failed || t->session.accord.common_error) { // else others may still use it
         trace_destroy (t->trace);
+        timers_clear (&t->report.timers);
         state_destroy (t->session.state);
         train_parts_destroy (&t->session.parts);
         leave (t);

@@ -246,14 +246,20 @@ static int build (struct train *t, struct mg_error *err)
 static int plan (struct train *t, struct mg_error *err)
 {
     struct memory_advice advice;
+    struct memory_room room;
 
     if (setup_outputs (t, err) < 0 || setup_data (t, err) < 0 || build (t, err) < 0)
         return -1;
     if (!t->config.check_memory)
         return 0;
     advice = train_advice (&t->config, t->session.job);
-    return memory_check (&t->session.memory, bootstrap_info (t->session.bootstrap)->local_size,
-                         (double)device_available (job_device (t->session.job)), &advice, err);
+    room = (struct memory_room){
+        .ranks = bootstrap_info (t->session.bootstrap)->local_size,
+        .device = (double)device_available (job_device (t->session.job)),
+        .apart = device_is_apart (job_device (t->session.job)),
+        .host = (double)device_available (job_host (t->session.job)),
+    };
+    return memory_check (&t->session.memory, &room, &advice, err);
 }
 
 /* --- allocating --- */
@@ -289,6 +295,7 @@ static int allocate (struct train *t, struct mg_error *err)
         || losses_create (&t->losses, p->model, err) < 0
         || report_create (&t->report, p->model, t->config.model.config.seq_length, t->trace,
                           err) < 0
+        || trace_bind (t->trace, model_stream (p->model), err) < 0
         || passes_bind (p->passes, &t->report.timers, err) < 0)
         return -1;
     connect (t);

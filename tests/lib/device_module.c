@@ -23,7 +23,7 @@ static bool usable (const struct device_host *host, struct mg_error *err)
 
 static int create (struct mg_device *device, struct mg_error *err)
 {
-    int ordinal = device->ordinal, rc;
+    int ordinal = device->ordinal == DEVICE_BY_RANK ? device->local_rank : device->ordinal, rc;
 
     if (ordinal >= NUM_DEVICES)
         return device->host->error_set (err, ENODEV, "device module: there is no number %d, want 0 "

@@ -54,7 +54,7 @@ static void test_badparam (void)
         { { .name = "abacus", .threads = 1, .timeout = 1 }, "\"abacus\"" },
         { { .name = "cpu", .threads = 1, .timeout = 1, .ordinal = 1 },
           "no number 1, want 0" },
-        { { .threads = 1, .timeout = 1, .ordinal = -1 }, "number -1, want 0 or more" },
+        { { .threads = 1, .timeout = 1, .ordinal = -2 }, "number -2, want 0 or more" },
     };
     struct mg_error err;
 
@@ -76,10 +76,10 @@ static void test_choose (void)
         int ordinal;
         const char *why; /* ... with this */
     } rows[] = {
-        { "cpu", false, "cpu", 0, NULL },
+        { "cpu", false, "cpu", DEVICE_BY_RANK, NULL },
         { "cpu:0", false, "cpu", 0, NULL },
         { "cpu:12", false, "cpu", 12, NULL },
-        { "guarded", true, "guarded", 0, NULL },
+        { "guarded", true, "guarded", DEVICE_BY_RANK, NULL },
         { "guarded-pages:3", true, "guarded-pages", 3, NULL },
         { "guarded", false, NULL, 0, "there is no device \"guarded\", want cpu" },
         { "cp", false, NULL, 0, "there is no device \"cp\", want cpu" },
@@ -94,7 +94,7 @@ static void test_choose (void)
     };
 
     for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
-        struct device_choice choice = { "", -1 };
+        struct device_choice choice = { "", -7 };
         struct mg_error err = { "" };
         int rc = device_choose (rows[i].text, rows[i].tests, &choice, &err);
 

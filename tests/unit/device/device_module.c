@@ -12,7 +12,7 @@
 static struct mg_device *make (int ordinal, struct mg_error *err)
 {
     const struct device_config config
-        = { .name = "module", .threads = 1, .timeout = 10, .ordinal = ordinal };
+        = { .name = "module", .threads = 1, .timeout = 10, .ordinal = ordinal, .local_rank = 1 };
 
     return device_create (&config, err);
 }
@@ -71,6 +71,9 @@ int main (void)
     ok (!make (2, &err) && errno == ENODEV, "a number that the backend has not");
     is_str (err.text, "device module: there is no number 2, want 0 to 1", "with those that it has");
     if (!ok ((device = make (1, &err)) != NULL, "the second of its devices"))
+        bail_out ("%s", err.text);
+    device_destroy (device);
+    if (!ok ((device = make (DEVICE_BY_RANK, &err)) != NULL, "that of the process on this machine"))
         bail_out ("%s", err.text);
     is_str (device_name (device), "module", "named after the backend");
     test_work (device);

@@ -379,6 +379,13 @@ static int look (void *arg, struct mg_error *err)
     return c->polls > 0 && c->looks >= c->polls;
 }
 
+static void explain (void *arg, char *text, size_t max)
+{
+    const struct coming *c = arg;
+
+    snprintf (text, max, "%s", c->looks > 0 ? "the tide" : "nothing");
+}
+
 static void wait_for (void)
 {
     struct mg_error err = { "" };
@@ -401,6 +408,12 @@ static void wait_for (void)
     ok (c.seen, "while it waits, others see what for");
     ok (queue_wait_for (queue, &wait, &err) < 0 && errno == EIO, "the queue has failed");
     ok (queue_waiting (queue, &waiting) && !waiting.lane, "what the wait was for stays to be seen");
+    queue_destroy (queue);
+    queue = queue_create (0.05, &err);
+    queue_set_explain (queue, &(struct queue_explain){ explain, &c });
+    c = (struct coming){ .queue = queue };
+    ok (queue_wait_for (queue, &wait, &err) < 0 && errno == ETIMEDOUT, "once more");
+    is_str (err.text, "the moon waited 0.05 s for the tide", "somebody knows why");
     queue_destroy (queue);
     queue = queue_create (PATIENCE, &err);
     c = (struct coming){ .queue = queue, .fails = 3, .fail_queue = true };

@@ -122,6 +122,17 @@ static void test_busy (const struct grid *grid)
            "rank 3 on a is waited for; late\n  ranks 0-2,4-7: in iteration 3, waiting in "
            "all-reduce #5 on world, for rank 3, 2.0 s\n  rank 3: in iteration 3, not waiting; "
            "its last call, 60.0 s ago: all-reduce #4 of 20 float64 on world");
+    // its host waits for its own device alone
+    rank[3].state.running = rank[7].state.running = 1;
+    rank[7].state = rank[3].state;
+    strcpy (rank[3].state.wait_text, "stream compute");
+    strcpy (rank[7].state.wait_text, "stream compute");
+    rank[3].state.wait_seconds = 7;
+    check (rank, grid, "late",
+           "rank 3 on a is waited for; rank 7 on b is waited for; late\n  ranks 0-2,4-6: in "
+           "iteration 3, waiting in all-reduce #5 on world, for ranks 3,7, 2.0 s\n  ranks 3,7: in "
+           "iteration 3, running kernels (stream compute) after all-reduce #4 of 20 float64 on "
+           "world, 7.0 s");
 }
 
 static void test_mismatch (const struct grid *grid)

@@ -54,6 +54,7 @@ void run_create (struct run *r, const char *const *more)
 
 void run_destroy (struct run *r)
 {
+    timers_clear (&r->report.timers);
     report_clear (&r->report);
     state_destroy (r->state);
     train_parts_destroy (&r->parts);

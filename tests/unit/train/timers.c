@@ -1,11 +1,14 @@
 /* Timers: sums, levels, and Megatron-LM's lines. */
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "libcore/device/device.h"
+#include "libcore/device/stream.h"
 #include "libcore/train/timers.h"
 #include "tests/tap/tap.h"
 
@@ -47,6 +50,94 @@ static void test_sums (void)
     pause_ms (1);
     timers_stop (&t, TIMER_BACKWARD_SEND);
     ok (t.sum[TIMER_BACKWARD_SEND] >= 1, "level 2 runs at level 2");
+}
+
+/* Work that ends when its gate opens. */
+struct step {
+    struct work work;
+    _Atomic int gate, polls;
+};
+
+static int step_poll (struct work *work, struct mg_error *err)
+{
+    struct step *step = (struct step *)work;
+
+    (void)err;
+    step->polls++;
+    return step->gate;
+}
+
+static void step_describe (const struct work *work, char *text, size_t max)
+{
+    (void)work;
+    snprintf (text, max, "a step");
+}
+
+/* Let the stream come to the step, and stay there for some time. */
+static void pass_gate (struct step *step, int ms)
+{
+    while (step->polls == 0)
+        pause_ms (1);
+    pause_ms (ms);
+    step->gate = 1;
+}
+
+/* The host is through with many intervals before the stream comes to the first one. */
+static void fill (struct timers *t, struct mg_stream *stream, struct step *first,
+                  struct step *second)
+{
+    *first = *second = (struct step){ .work = { .poll = step_poll, .describe = step_describe } };
+    timers_start (t, TIMER_FORWARD_BACKWARD);
+    timers_start (t, TIMER_FORWARD_COMPUTE);
+    stream_submit (stream, &first->work, NULL);
+    timers_stop (t, TIMER_FORWARD_COMPUTE);
+    timers_start (t, TIMER_BACKWARD_COMPUTE);
+    stream_submit (stream, &second->work, NULL);
+    timers_stop (t, TIMER_BACKWARD_COMPUTE);
+    timers_stop (t, TIMER_FORWARD_BACKWARD);
+    for (int i = 0; i < 200; i++) {
+        timers_start (t, TIMER_OPTIMIZER);
+        timers_stop (t, TIMER_OPTIMIZER);
+    }
+}
+
+static void test_late_stream (void)
+{
+    const struct device_config config = { .name = "late", .threads = 1, .timeout = 60 };
+    const char *build = getenv ("MG_BUILDDIR");
+    struct mg_error err = { "" };
+    struct mg_device *device;
+    struct mg_stream *stream;
+    struct device_waits waits;
+    struct timers t;
+    struct step first, second;
+    char dir[4096];
+
+    snprintf (dir, sizeof (dir), "%s/tests/lib/.libs", build ? build : ".");
+    setenv ("MEGATRON_MODULE_DIR", dir, 1);
+    if (!(device = device_create (&config, &err)))
+        bail_out ("%s", err.text);
+    stream = mg_stream_create (device, MG_STREAM_COMPUTE, "compute", &err);
+    is_int (timers_init (&t, 2, stream, NULL, &err), 0, "timers of a stream");
+    fill (&t, stream, &first, &second);
+    waits = device_waits (device);
+    ok (waits.streams == 0 && waits.events == 0, "the host has waited for nothing");
+    timers_collect (&t);
+    ok (t.sum[TIMER_FORWARD_COMPUTE] == 0 && t.sum[TIMER_OPTIMIZER] == 0, "nothing has ended yet");
+    pass_gate (&first, 10);
+    pass_gate (&second, 40);
+    mg_stream_synchronize (stream, &err);
+    timers_collect (&t);
+    ok (t.sum[TIMER_FORWARD_COMPUTE] >= 10 && t.sum[TIMER_BACKWARD_COMPUTE] >= 40,
+        "as long as on the stream: %g and %g", t.sum[TIMER_FORWARD_COMPUTE],
+        t.sum[TIMER_BACKWARD_COMPUTE]);
+    ok (t.sum[TIMER_FORWARD_BACKWARD] >= 50, "and the whole of it");
+    ok (t.sum[TIMER_OPTIMIZER] > 0, "what was behind has run, too");
+    timers_start (&t, TIMER_OPTIMIZER);
+    timers_clear (&t);
+    ok (t.level == 0 && !t.events, "cleared while one runs");
+    mg_stream_destroy (stream);
+    device_destroy (device);
 }
 
 /* What is printed of three ranks; free it. */
@@ -115,6 +206,7 @@ static void test_badparam (void)
 int main (void)
 {
     test_sums ();
+    test_late_stream ();
     test_lines ();
     test_badparam ();
     return done_testing ();
