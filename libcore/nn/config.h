@@ -59,7 +59,7 @@ struct model_config {
     double hidden_dropout;
     double attention_dropout;
     bool tied_embeddings; /* the output layer is the word embedding */
-    bool rms_norm;        /* RMSNorm in place of LayerNorm */
+    enum kern_norm norm;
     bool norm_1p;         /* norm weights count from 1 */
     bool qk_norm;         /* queries and keys are normalised, head by head; with 'latent', the
                              latents are */

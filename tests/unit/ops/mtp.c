@@ -56,7 +56,7 @@ static struct model_config config_of (bool tied)
         .num_layers = LAYERS, .mtp_num_layers = MTP, .mtp_scaling_factor = 0.1,
         .hidden_size = 24, .ffn_hidden_size = 40, .num_heads = 4, .kv_channels = 6,
         .seq_length = 6, .max_positions = 6, .vocab_size = 11, .padded_vocab_size = 12,
-        .positions = MODEL_ROPE, .rms_norm = true, .no_linear_bias = true,
+        .positions = MODEL_ROPE, .norm = KERN_RMS_NORM, .no_linear_bias = true,
         .tied_embeddings = tied, .init_std = 0.02,
     };
 }
