@@ -123,6 +123,14 @@ static inline int model_mtp_own (const struct model_config *c)
     return c->mtp_repeated && c->mtp_num_layers > 1 ? 1 : c->mtp_num_layers;
 }
 
+/* Returns true if transformer layer 'layer' has experts.  Layers for multi-token prediction, whose
+ * numbers follow those of the others, are like the last of the others.
+ */
+static inline bool model_has_experts (const struct model_config *c, int layer)
+{
+    return moe_layer (&c->moe, layer < c->num_layers ? layer : c->num_layers - 1);
+}
+
 /* Sizes of a whole model. */
 struct model_sizes {
     int tensors;        /* of parameters, tied ones once */
