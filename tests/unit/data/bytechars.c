@@ -20,7 +20,7 @@ int main (void)
         wrong += table.char_of[b] != want || table.byte_of[want] != b;
         bytes[b] = (char)b;
     }
-    is_int (wrong, 0, "printable bytes stand for themselves, the others for characters from 256 on");
+    is_int (wrong, 0, "printable bytes stand for themselves, others for characters from 256");
     is_int (others, BYTECHARS_END, "up to the last");
     ok (table.byte_of[' '] == -1 && table.byte_of[173] == -1, "some characters stand for no byte");
     size = bytechars_encode (&table, bytes, sizeof (bytes), text);

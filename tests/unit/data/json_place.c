@@ -16,7 +16,7 @@ static void test_quote (void)
     json_place_quote (to, text, sizeof (text));
     ok (strlen (to) == JSON_PLACE_QUOTE - 1 && strcmp (to + strlen (to) - 4, "x...") == 0,
         "a long one ends with dots");
-    memcpy (text + JSON_PLACE_QUOTE - 5, "\xc3\xa4", 2); /* its bytes are on both sides of the cut */
+    memcpy (text + JSON_PLACE_QUOTE - 5, "\xc3\xa4", 2); /* the cut is between them */
     json_place_quote (to, text, sizeof (text));
     ok (strlen (to) == JSON_PLACE_QUOTE - 2 && strcmp (to + strlen (to) - 4, "x...") == 0,
         "no character is cut");

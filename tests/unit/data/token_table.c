@@ -47,7 +47,8 @@ int main (void)
     if (token_table_set (&t, IDS - 1, text, strlen (text) + 1, &err) < 0)
         bail_out ("%s", err.text);
     token_table_index (&t, IDS - 1);
-    is_int (token_table_find (&t, text, strlen (text) + 1), 7, "of two with the same bytes the first");
+    is_int (token_table_find (&t, text, strlen (text) + 1), 7,
+            "of two with the same bytes the first");
     token_table_clear (&t);
     ok (!t.spans && !t.rows, "a cleared one is empty");
     token_table_clear (&t);
