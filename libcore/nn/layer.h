@@ -344,8 +344,8 @@ int layer_num_operands (const struct layer_op *op);
  */
 unsigned layer_access (const struct phase *phase, int i, bool backward);
 
-/* Returns true if the phase has a backward half that runs.  If it has none, layer_access() returns 0
- * for its operands.
+/* Returns true if the phase has a backward half that runs.  If it has none, layer_access() returns
+ * 0 for its operands.
  */
 bool layer_runs_backward (const struct phase *phase);
 
