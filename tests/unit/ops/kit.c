@@ -4,9 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libcore/device/stream.h"
 #include "libcore/model/model_private.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/ops/kit.h"
+
+enum { SCRATCH = 1 << 22 }; /* bytes, also for operations that the model has not */
 
 static void fill_in (struct model_config *c)
 {
@@ -27,11 +30,14 @@ static void fill_in (struct model_config *c)
 void ops_open (struct ops_kit *k, struct model_config c, int batch)
 {
     struct model_spec spec = { .micro_batch_size = batch };
+    struct mg_error err;
 
     memset (k, 0, sizeof (*k));
     fill_in (&c);
     spec.config = c;
     alone_create (&k->alone, &spec);
+    if (stream_reserve_scratch (k->alone.model->nn.compute, SCRATCH, &err) < 0)
+        bail_out ("%s", err.text);
     k->nn = k->alone.model->nn;
     k->shape = k->alone.model->shape;
     k->spec.name = "layer";
