@@ -276,15 +276,13 @@ static void bench_norm (struct bench *b, double floor)
     float *stat = calloc ((size_t)(2 * rows + 4 * cols), sizeof (float));
     float *w = stat + 2 * rows;
     struct kern_norm_fwd f = { .rows = rows, .cols = cols, .x = b->a, .weight = w,
-                               .bias = w + cols, .eps = 1e-5, .y = b->b, .mean = stat,
-                               .rstd = stat + rows };
+                               .bias = w + cols, .eps = 1e-5, .y = b->b, .stat = stat };
     struct kern_norm_bwd g = { .rows = rows,
                                .cols = cols,
                                .dy = b->b,
                                .x = b->a,
                                .weight = w,
-                               .mean = stat,
-                               .rstd = stat + rows,
+                               .stat = stat,
                                .dx = b->c,
                                .accumulate_dx = true,
                                .dweight = w + 2 * cols,

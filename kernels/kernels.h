@@ -34,6 +34,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/norm.h"
 #include "megatron/dtype.h"
 #include "megatron/error.h"
 #include "megatron/stream.h"
@@ -64,12 +65,11 @@ struct kern_rows {
     int64_t inner, stride_outer, stride_inner;
 };
 
-/* Layer norm over the last dimension (Ba, Kiros, Hinton 2016):
- * y = (x - mean) rstd weight + bias, rstd = 1 / sqrt (var + eps), var the biased variance.
- * Without 'mean' it is the RMS norm (Zhang, Sennrich 2019): mean is 0, var the mean of x^2.
+/* y = xhat weight + bias for each row.  norm.h says what xhat is, and what 'stat' holds of a row.
  * With 'one_plus' the factor is 1 + weight.
  */
 struct kern_norm_fwd {
+    enum kern_norm kind;
     int64_t rows, cols;
     const void *x, *weight;
     const void *bias; /* NULL: none */
@@ -77,24 +77,23 @@ struct kern_norm_fwd {
     bool one_plus;
     double eps;
     void *y;
-    float *mean; /* [rows], saved for the backward pass; NULL: RMS norm */
-    float *rstd; /* [rows], saved for the backward pass */
+    float *stat; /* [statistics of the kind][rows], saved for the backward pass */
     enum mg_dtype dtype; /* of x, weight, bias, y */
 };
 
-/* With xhat = (x - mean) rstd and g = dy weight:
- * dx (+)= rstd (g - mean_cols (g) - xhat mean_cols (g xhat)),
+/* With g = dy weight:
+ * LayerNorm: dx (+)= rstd (g - mean_cols (g) - xhat mean_cols (g xhat)),
+ * RMSNorm: dx (+)= rstd (g - xhat mean_cols (g xhat)),
  * dweight += sum_rows dy xhat, dbias += sum_rows dy.
- * Without 'mean', xhat = x rstd and dx (+)= rstd (g - xhat mean_cols (g xhat)).
  * dx may be dy.
  */
 struct kern_norm_bwd {
+    enum kern_norm kind;
     int64_t rows, cols;
     const void *dy, *x, *weight;
     struct kern_rows dy_rows, x_rows, dx_rows;
     bool one_plus;
-    const float *mean; /* NULL: RMS norm */
-    const float *rstd;
+    const float *stat;
     void *dx;
     bool accumulate_dx;
     void *dweight;

@@ -1,6 +1,7 @@
 /* copy.c - documents of datasets copied into other datasets */
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -45,6 +46,30 @@ int data_copy_range (struct data_copy *c, struct indexed_builder *b, const struc
         progress_show (&c->progress, c->done);
     }
     return 0;
+}
+
+int data_copy_write (struct data_copy *c, const char *prefix, enum indexed_dtype dtype,
+                     int (*copy) (void *arg, struct data_copy *c, struct indexed_builder *b,
+                                  struct mg_error *err),
+                     void *arg, struct mg_error *err)
+{
+    struct indexed_builder *b = indexed_builder_create (prefix, dtype, err);
+    int rc;
+
+    if (!b)
+        return -1;
+    rc = copy (arg, c, b, err);
+    if (rc == 0)
+        rc = indexed_builder_finalize (b, err);
+    indexed_builder_destroy (b);
+    return rc;
+}
+
+void data_copy_print (const char *prefix, size_t documents, int64_t tokens,
+                      enum indexed_dtype dtype)
+{
+    printf ("%s: %zu documents, %" PRId64 " tokens, %s\n", prefix, documents, tokens,
+            indexed_dtype_name (dtype));
 }
 
 int data_check_output (const char *prefix, const char *input, struct mg_error *err)

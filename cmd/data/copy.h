@@ -5,6 +5,7 @@
 #ifndef CMD_DATA_COPY_H
 #define CMD_DATA_COPY_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "cmd/progress.h"
@@ -19,6 +20,18 @@ struct data_copy {
 /* Copy a range into the builder.  EINTR once data_stopped(); errors of indexed_builder_copy(). */
 int data_copy_range (struct data_copy *c, struct indexed_builder *b, const struct indexed *ix,
                      const struct indexed_range *range, struct mg_error *err);
+
+/* Write the dataset 'prefix', whose documents copy() adds to the builder with data_copy_range().
+ * On failure, -1 and a text, there is no dataset of that name, or the one that was there before.
+ */
+int data_copy_write (struct data_copy *c, const char *prefix, enum indexed_dtype dtype,
+                     int (*copy) (void *arg, struct data_copy *c, struct indexed_builder *b,
+                                  struct mg_error *err),
+                     void *arg, struct mg_error *err);
+
+/* Print the line about a dataset that is written. */
+void data_copy_print (const char *prefix, size_t documents, int64_t tokens,
+                      enum indexed_dtype dtype);
 
 /* Fail with EINVAL if the files PREFIX.bin and PREFIX.idx would replace the file 'input', or one
  * in the directory 'input'.

@@ -58,23 +58,22 @@ void data_print_string (const char *text)
     putchar ('"');
 }
 
-static int set_prefix (void *target, const struct cmd_option *option, const char *what,
-                       const char *value, struct mg_error *err)
+int data_set_prefix (void *target, const struct cmd_option *option, const char *what,
+                     const char *value, struct mg_error *err)
 {
-    struct data_common *common = target;
+    const char **prefix = (const char **)((char *)target + option->at);
 
-    (void)option;
-    if (common->prefix)
+    if (!option->name[0] && *prefix)
         return mg_error_set (err, EINVAL, "%s: \"%.60s\" is one too many", what, value);
     if (data_check_prefix (what, value, err) < 0)
         return -1;
-    common->prefix = value;
+    *prefix = value;
     return 0;
 }
 
 const struct cmd_option data_common_options[] = {
     { .name = "", .arg = "PREFIX", .help = "the dataset PREFIX.bin and PREFIX.idx",
-      .set = set_prefix, .required = true },
+      .set = data_set_prefix, .at = offsetof (struct data_common, prefix), .required = true },
     { .name = "json", .help = "print JSON", .set = cmd_set_flag,
       .at = offsetof (struct data_common, json) },
     { .name = "help", .help = "print this help", .set = cmd_set_flag,

@@ -66,6 +66,12 @@ int data_check_name (const char *what, const char *value, struct mg_error *err);
  */
 int data_check_prefix (const char *what, const char *value, struct mg_error *err);
 
+/* Set the text at option->at of the target to a prefix that passes data_check_prefix().  A word
+ * (name "") can be given once.  (The setter of a struct cmd_option.)
+ */
+int data_set_prefix (void *target, const struct cmd_option *option, const char *what,
+                     const char *value, struct mg_error *err);
+
 /* Print a JSON string. */
 void data_print_string (const char *text);
 

@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,23 +63,14 @@ static int set_input (void *target, const struct cmd_option *option, const char 
     return 0;
 }
 
-static int set_output (void *target, const struct cmd_option *option, const char *what,
-                       const char *value, struct mg_error *err)
-{
-    (void)option;
-    if (data_check_prefix (what, value, err) < 0)
-        return -1;
-    ((struct merge_request *)target)->output = value;
-    return 0;
-}
-
 static const struct cmd_option merge_options[] = {
     { .name = "", .arg = "PREFIX...",
       .help = "datasets PREFIX.bin and PREFIX.idx, in this order", .set = set_prefix },
     { .name = "input", .arg = "DIR",
       .help = "all datasets in DIR, by name, in place of PREFIX...", .set = set_input },
     { .name = "output", .alias = "output-prefix", .arg = "PREFIX",
-      .help = "the dataset to write", .set = set_output, .required = true },
+      .help = "the dataset to write", .set = data_set_prefix,
+      .at = offsetof (struct merge_request, output), .required = true },
     { .name = "multimodal", .help = "refuse datasets whose sequences have no modes",
       .set = cmd_set_flag, .at = offsetof (struct merge_request, modes) },
     { .name = NULL },
@@ -216,9 +206,11 @@ static int check_inputs (const struct merge_request *r, struct total *total, str
     return 0;
 }
 
-static int copy_inputs (const struct merge_request *r, struct indexed_builder *b,
-                        struct data_copy *copy, struct mg_error *err)
+static int copy_inputs (void *arg, struct data_copy *copy, struct indexed_builder *b,
+                        struct mg_error *err)
 {
+    const struct merge_request *r = arg;
+
     for (size_t i = 0; i < r->count; i++) {
         struct indexed *ix = indexed_open (r->prefixes[i], err);
         struct indexed_range all;
@@ -235,26 +227,20 @@ static int copy_inputs (const struct merge_request *r, struct indexed_builder *b
     return 0;
 }
 
-static int merge (const struct merge_request *r, struct mg_error *err)
+static int merge (struct merge_request *r, struct mg_error *err)
 {
     struct total total = { .first = NULL };
     struct data_copy copy = { .done = 0 };
-    struct indexed_builder *b;
     int rc;
 
     data_stop_catch ();
-    if (check_inputs (r, &total, err) < 0
-        || !(b = indexed_builder_create (r->output, total.dtype, err)))
+    if (check_inputs (r, &total, err) < 0)
         return -1;
     progress_begin (&copy.progress, total.bytes);
-    rc = copy_inputs (r, b, &copy, err);
+    rc = data_copy_write (&copy, r->output, total.dtype, copy_inputs, r, err);
     progress_end (&copy.progress);
     if (rc == 0)
-        rc = indexed_builder_finalize (b, err);
-    indexed_builder_destroy (b);
-    if (rc == 0)
-        printf ("%s: %zu documents, %" PRId64 " tokens, %s\n", r->output, total.documents,
-                total.tokens, indexed_dtype_name (total.dtype));
+        data_copy_print (r->output, total.documents, total.tokens, total.dtype);
     return rc;
 }
 

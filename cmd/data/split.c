@@ -41,30 +41,6 @@ struct split_plan {
     size_t count, max;
 };
 
-static int set_prefix (void *target, const struct cmd_option *option, const char *what,
-                       const char *value, struct mg_error *err)
-{
-    struct split_request *request = target;
-
-    (void)option;
-    if (request->prefix)
-        return mg_error_set (err, EINVAL, "%s: \"%.60s\" is one too many", what, value);
-    if (data_check_prefix (what, value, err) < 0)
-        return -1;
-    request->prefix = value;
-    return 0;
-}
-
-static int set_output (void *target, const struct cmd_option *option, const char *what,
-                       const char *value, struct mg_error *err)
-{
-    (void)option;
-    if (data_check_prefix (what, value, err) < 0)
-        return -1;
-    ((struct split_request *)target)->output = value;
-    return 0;
-}
-
 static int set_split (void *target, const struct cmd_option *option, const char *what,
                       const char *value, struct mg_error *err)
 {
@@ -77,10 +53,10 @@ static int set_split (void *target, const struct cmd_option *option, const char 
 
 static const struct cmd_option split_options[] = {
     { .name = "", .arg = "PREFIX", .help = "the dataset PREFIX.bin and PREFIX.idx",
-      .set = set_prefix, .required = true },
+      .set = data_set_prefix, .at = offsetof (struct split_request, prefix), .required = true },
     { .name = "output", .alias = "output-prefix", .arg = "PREFIX",
-      .help = "what the names of the datasets to write begin with", .set = set_output,
-      .required = true },
+      .help = "what the names of the datasets to write begin with", .set = data_set_prefix,
+      .at = offsetof (struct split_request, output), .required = true },
     { .name = "split", .arg = "A,B,C",
       .help = "write PREFIX_train, PREFIX_valid and PREFIX_test, the parts of training's "
       "--split", .set = set_split },
@@ -327,19 +303,17 @@ static int check_plan (const struct split_request *r, const struct split_plan *p
 
 /* ---- the work ---- */
 
-static int write_output (const struct indexed *ix, const struct output *output,
-                         struct data_copy *copy, struct mg_error *err)
-{
-    struct indexed_builder *b = indexed_builder_create (output->prefix, indexed_dtype (ix), err);
-    int rc;
+struct source {
+    const struct indexed *ix;
+    const struct indexed_range *range;
+};
 
-    if (!b)
-        return -1;
-    rc = data_copy_range (copy, b, ix, &output->range, err);
-    if (rc == 0)
-        rc = indexed_builder_finalize (b, err);
-    indexed_builder_destroy (b);
-    return rc;
+static int copy_output (void *arg, struct data_copy *copy, struct indexed_builder *b,
+                        struct mg_error *err)
+{
+    const struct source *source = arg;
+
+    return data_copy_range (copy, b, source->ix, source->range, err);
 }
 
 static void print_outputs (const struct indexed *ix, const struct split_plan *plan)
@@ -349,9 +323,8 @@ static void print_outputs (const struct indexed *ix, const struct split_plan *pl
     for (size_t i = 0; i < plan->count; i++) {
         const struct indexed_range *range = &plan->outputs[i].range;
 
-        printf ("%s: %zu documents, %" PRId64 " tokens, %s\n", plan->outputs[i].prefix,
-                range->document_end - range->document, indexed_range_bytes (ix, range) / size,
-                indexed_dtype_name (indexed_dtype (ix)));
+        data_copy_print (plan->outputs[i].prefix, range->document_end - range->document,
+                         indexed_range_bytes (ix, range) / size, indexed_dtype (ix));
     }
 }
 
@@ -367,7 +340,8 @@ static int split_dataset (const struct split_request *r, const struct indexed *i
     progress_begin (&copy.progress,
                     indexed_num_tokens (ix) * (int64_t)indexed_dtype_size (indexed_dtype (ix)));
     for (size_t i = 0; rc == 0 && i < plan.count; i++)
-        rc = write_output (ix, &plan.outputs[i], &copy, err);
+        rc = data_copy_write (&copy, plan.outputs[i].prefix, indexed_dtype (ix), copy_output,
+                              &(struct source){ ix, &plan.outputs[i].range }, err);
     progress_end (&copy.progress);
     if (rc == 0)
         print_outputs (ix, &plan);

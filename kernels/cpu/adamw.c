@@ -15,7 +15,7 @@ struct scalars {
 };
 
 /* What an update works on, and how much of it. */
-struct part {
+struct adamw_part {
     int64_t n;
     float *param, *m, *v;
     const float *grad;
@@ -27,7 +27,7 @@ struct part {
  */
 enum { AHEAD = 512 };
 
-VEC_INLINE void fetch (const struct part *a, int64_t i)
+VEC_INLINE void fetch (const struct adamw_part *a, int64_t i)
 {
     __builtin_prefetch (a->grad + i);
     __builtin_prefetch (a->m + i, 1);
@@ -36,7 +36,7 @@ VEC_INLINE void fetch (const struct part *a, int64_t i)
 }
 
 /* 'cached': the arrays lie in the cache, and nothing is fetched. */
-VEC_INLINE void update (const struct part *a, const struct scalars *s, const bool cached,
+VEC_INLINE void update (const struct adamw_part *a, const struct scalars *s, const bool cached,
                         const bool copy, const enum mg_dtype type)
 {
     for (int64_t i = 0; i < a->n; i += VEC) {
@@ -62,7 +62,7 @@ VEC_INLINE void update (const struct part *a, const struct scalars *s, const boo
 static void update_block (const struct kern_adamw *a, const struct scalars *s,
                           int64_t begin, int64_t n)
 {
-    const struct part part = {
+    const struct adamw_part part = {
         .n = n,
         .param = (float *)a->param.data + begin,
         .m = (float *)a->m.data + begin,
@@ -87,7 +87,7 @@ struct chunk {
 static void compute_chunk (const struct kern_adamw *a, const struct scalars *s,
                            int64_t begin, int64_t n, struct chunk *new)
 {
-    const struct part part
+    const struct adamw_part part
         = { .n = n, .param = new->param, .m = new->m, .v = new->v, .grad = new->grad };
 
     state_get (&a->param, begin, n, new->param);

@@ -29,7 +29,7 @@ struct work {
     struct flash_ahead ahead; /* of k */
 };
 
-struct job {
+struct attention_job {
     struct flash_plan plan;
     int64_t lanes;  /* of one kv head: blocks of queries of all heads of its group */
     int64_t width;  /* lanes of a panel */
@@ -40,7 +40,7 @@ struct job {
 
 /* Set all sizes. */
 static void divide (const struct kernels *k, const struct kern_attention_fwd *a,
-                    struct job *job)
+                    struct attention_job *job)
 {
     int64_t dims = a->head_dim + flash_dim_v (a), group = a->heads / a->kv_heads;
     int threads = cpu_of (k)->threads;
@@ -51,7 +51,7 @@ static void divide (const struct kernels *k, const struct kern_attention_fwd *a,
     job->floats = (size_t)(job->width * dims * BQ + dims * BK + 2 * BK * BQ);
 }
 
-static void carve (const struct job *job, struct work *w)
+static void carve (const struct attention_job *job, struct work *w)
 {
     const struct kern_attention_fwd *a = &job->plan.a;
     float *memory = job->memory + (size_t)cpu_thread () * job->floats;
@@ -198,7 +198,7 @@ static void end_lane (const struct kern_attention_fwd *a, const struct lane *lan
 }
 
 /* All lanes of a panel against one block of keys. */
-static void take_block (const struct job *job, int64_t block, struct work *w)
+static void take_block (const struct attention_job *job, int64_t block, struct work *w)
 {
     const struct kern_attention_fwd *a = &job->plan.a;
     int64_t entry = w->lane[0].q.entry, head = w->lane[0].q.head / (a->heads / a->kv_heads);
@@ -221,7 +221,8 @@ static void take_block (const struct job *job, int64_t block, struct work *w)
     }
 }
 
-static void do_panel (const struct job *job, int64_t entry, int64_t kv_head, int64_t panel)
+static void do_panel (const struct attention_job *job, int64_t entry, int64_t kv_head,
+                      int64_t panel)
 {
     const struct kern_attention_fwd *a = &job->plan.a;
     int64_t group = a->heads / a->kv_heads, first = panel * job->width;
@@ -244,7 +245,7 @@ static void do_panel (const struct job *job, int64_t entry, int64_t kv_head, int
 
 size_t cpu_attention_fwd_scratch (const struct kernels *k, const struct kern_attention_fwd *a)
 {
-    struct job job;
+    struct attention_job job;
 
     if (a->kv_heads < 1)
         return 0; // the call is refused
@@ -255,7 +256,7 @@ size_t cpu_attention_fwd_scratch (const struct kernels *k, const struct kern_att
 int cpu_attention_fwd (const struct kernels *k, const struct kern_attention_fwd *a,
                        struct mg_error *err)
 {
-    struct job job;
+    struct attention_job job;
     float *memory;
     int64_t tasks;
 

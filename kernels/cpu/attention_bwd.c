@@ -40,7 +40,7 @@ struct work {
     struct flash_ahead ahead; /* of k[0] */
 };
 
-struct job {
+struct backward_job {
     struct flash_plan plan;
     const struct kern_attention_bwd *g;
     int64_t pad, pad_v; /* head_dim and head_dim_v, rounded up to whole vectors */
@@ -70,7 +70,7 @@ static int64_t pad (int64_t dim)
 
 /* Set all sizes. */
 static void divide (const struct kernels *k, const struct kern_attention_fwd *a,
-                    struct job *job)
+                    struct backward_job *job)
 {
     int64_t dims = a->head_dim + flash_dim_v (a), sets = a->batch * a->kv_heads, pads, each;
     int64_t q_blocks = flash_blocks (a->seq_q, BQ), k_blocks = flash_blocks (a->seq_k, BK);
@@ -94,7 +94,7 @@ static void divide (const struct kernels *k, const struct kern_attention_fwd *a,
                            + job->keys * pads);
 }
 
-static void carve_lane (const struct job *job, float *memory, struct lane *lane)
+static void carve_lane (const struct backward_job *job, float *memory, struct lane *lane)
 {
     lane->qs = memory;
     lane->dos = lane->qs + BQ * job->pad;
@@ -103,7 +103,7 @@ static void carve_lane (const struct job *job, float *memory, struct lane *lane)
     lane->dot = lane->dqt + job->plan.a.head_dim * BQ;
 }
 
-static void carve (const struct job *job, struct work *w)
+static void carve (const struct backward_job *job, struct work *w)
 {
     const struct kern_attention_fwd *a = &job->plan.a;
     float *memory = job->memory + (size_t)cpu_thread () * job->floats;
@@ -140,7 +140,7 @@ VEC_INLINE void copy_rows (const struct flash_rows *x, float scale, float *out,
 }
 
 /* Make block 'block' of a head the queries of the pairs to come; 'rows': qs and dos, too. */
-static void load_queries (const struct job *job, int64_t entry, int64_t head,
+static void load_queries (const struct backward_job *job, int64_t entry, int64_t head,
                           int64_t block, bool rows, struct lane *lane)
 {
     const struct kern_attention_fwd *a = &job->plan.a;
@@ -228,7 +228,7 @@ static void add_dq (const struct kern_attention_fwd *a, const struct lane *lane,
 }
 
 /* 'row' is where the keys' rows begin in w->dk and w->dv. */
-static void add_dk_dv (const struct job *job, const struct lane *lane,
+static void add_dk_dv (const struct backward_job *job, const struct lane *lane,
                        const struct flash_pair *pair, const struct work *w, int64_t row)
 {
     int64_t lead = pair->lead;
@@ -252,7 +252,7 @@ static void add_dk_dv (const struct job *job, const struct lane *lane,
     cpu_tile (&tile);
 }
 
-static void store_dq (const struct job *job, const struct lane *lane)
+static void store_dq (const struct backward_job *job, const struct lane *lane)
 {
     const struct kern_attention_fwd *a = &job->plan.a;
     float scale[BQ];
@@ -277,7 +277,7 @@ VEC_INLINE void store_row (const float *row, int64_t n, void *x, int64_t first,
 }
 
 /* Block 'block' of keys, whose rows in w->dk and w->dv begin with 'row'. */
-static void store_dk_dv (const struct job *job, int64_t entry, int64_t kv_head,
+static void store_dk_dv (const struct backward_job *job, int64_t entry, int64_t kv_head,
                          int64_t block, const struct work *w, int64_t row)
 {
     const struct kern_attention_fwd *a = &job->plan.a;
@@ -299,7 +299,7 @@ static void store_dk_dv (const struct job *job, int64_t entry, int64_t kv_head,
 }
 
 /* The lanes of a panel against one block of keys: see go_through_keys(). */
-static void take_block (const struct job *job, int64_t block, bool all, struct work *w)
+static void take_block (const struct backward_job *job, int64_t block, bool all, struct work *w)
 {
     const struct kern_attention_fwd *a = &job->plan.a;
     int64_t entry = w->lane[0].q.entry, head = w->lane[0].q.head / (a->heads / a->kv_heads);
@@ -328,7 +328,7 @@ static void take_block (const struct job *job, int64_t block, bool all, struct w
 }
 
 /* The lanes of a panel against all keys: dq; and, if 'all', what they add to dk and dv. */
-static void go_through_keys (const struct job *job, bool all, struct work *w)
+static void go_through_keys (const struct backward_job *job, bool all, struct work *w)
 {
     size_t size = (size_t)(job->plan.a.head_dim * BQ) * sizeof (float);
 
@@ -340,13 +340,13 @@ static void go_through_keys (const struct job *job, bool all, struct work *w)
         store_dq (job, &w->lane[i]);
 }
 
-static void clear_dk_dv (const struct job *job, const struct work *w)
+static void clear_dk_dv (const struct backward_job *job, const struct work *w)
 {
     memset (w->dk, 0, (size_t)(job->keys * (job->pad + job->pad_v)) * sizeof (float));
 }
 
 /* Everything of one kv head. */
-static void do_head (const struct job *job, int64_t entry, int64_t kv_head)
+static void do_head (const struct backward_job *job, int64_t entry, int64_t kv_head)
 {
     int64_t group = job->plan.a.heads / job->plan.a.kv_heads, blocks = job->plan.q_blocks;
     struct work w;
@@ -365,7 +365,7 @@ static void do_head (const struct job *job, int64_t entry, int64_t kv_head)
 }
 
 /* dq of a panel: the blocks of queries from 'first' on. */
-static void do_queries (const struct job *job, int64_t entry, int64_t head, int64_t first)
+static void do_queries (const struct backward_job *job, int64_t entry, int64_t head, int64_t first)
 {
     struct work w;
 
@@ -377,7 +377,7 @@ static void do_queries (const struct job *job, int64_t entry, int64_t head, int6
 }
 
 /* What one block of queries adds to dk and dv of 'count' blocks of keys from 'first' on. */
-static void go_through_panel (const struct job *job, int64_t entry, int64_t head,
+static void go_through_panel (const struct backward_job *job, int64_t entry, int64_t head,
                               int64_t q_block, int64_t first, int64_t count, struct work *w)
 {
     const struct kern_attention_fwd *a = &job->plan.a;
@@ -401,7 +401,7 @@ static void go_through_panel (const struct job *job, int64_t entry, int64_t head
 }
 
 /* dk and dv of a panel: the blocks of keys from 'first' on. */
-static void do_keys (const struct job *job, int64_t entry, int64_t kv_head, int64_t first)
+static void do_keys (const struct backward_job *job, int64_t entry, int64_t kv_head, int64_t first)
 {
     const struct kern_attention_fwd *a = &job->plan.a;
     int64_t group = a->heads / a->kv_heads;
@@ -421,7 +421,7 @@ static void do_keys (const struct job *job, int64_t entry, int64_t kv_head, int6
 }
 
 /* delta of one head, and what the head adds to dsink. */
-VEC_INLINE void do_delta (const struct job *job, int64_t entry, int64_t head,
+VEC_INLINE void do_delta (const struct backward_job *job, int64_t entry, int64_t head,
                           const enum mg_dtype type)
 {
     const struct kern_attention_fwd *a = &job->plan.a;
@@ -451,7 +451,7 @@ VEC_INLINE void do_delta (const struct job *job, int64_t entry, int64_t head,
 }
 
 /* Sums over batch entries, in their order. */
-static void add_dsink (const struct job *job)
+static void add_dsink (const struct backward_job *job)
 {
     const struct kern_attention_bwd *g = job->g;
 
@@ -464,7 +464,7 @@ static void add_dsink (const struct job *job)
     }
 }
 
-static void run_heads (const struct job *job)
+static void run_heads (const struct backward_job *job)
 {
     int64_t kv_heads = job->plan.a.kv_heads, tasks = job->plan.a.batch * kv_heads;
 
@@ -473,7 +473,7 @@ static void run_heads (const struct job *job)
         do_head (job, task / kv_heads, task % kv_heads);
 }
 
-static void run_blocks (const struct job *job)
+static void run_blocks (const struct backward_job *job)
 {
     const struct kern_attention_fwd *a = &job->plan.a;
     int64_t q_panels = job->q_width > 0 ? flash_blocks (job->plan.q_blocks, job->q_width) : 0;
@@ -516,7 +516,7 @@ static size_t num_sinks (const struct kern_attention_fwd *a)
 size_t cpu_attention_bwd_scratch (const struct kernels *k,
                                   const struct kern_attention_bwd *g)
 {
-    struct job job;
+    struct backward_job job;
 
     if (g->fwd.kv_heads < 1)
         return 0; // the call is refused
@@ -530,7 +530,7 @@ int cpu_attention_bwd (const struct kernels *k, const struct kern_attention_bwd 
                        struct mg_error *err)
 {
     const struct kern_attention_fwd *a = &g->fwd;
-    struct job job = { .g = g };
+    struct backward_job job = { .g = g };
     int64_t heads = a->batch * a->heads;
     float *memory;
 

@@ -49,7 +49,7 @@ enum way { LOOPS, SINGLE, BLOCKS };
 /* Experts before which the tiles are noted at most, so that a task finds its expert soon. */
 enum { MARKS = 512 };
 
-struct job {
+struct expert_job {
     const struct kern_expert_gemm *a;
     const struct cpu *cpu;
     enum way way;
@@ -170,7 +170,7 @@ static void widen_own (size_t *own, size_t bytes)
     *own = bytes > *own ? bytes : *own;
 }
 
-static int prepare_block (struct job *job, int i, int down, int across, struct kern_gemm t,
+static int prepare_block (struct expert_job *job, int i, int down, int across, struct kern_gemm t,
                           struct mg_error *err)
 {
     size_t scratch = 0;
@@ -183,7 +183,7 @@ static int prepare_block (struct job *job, int i, int down, int across, struct k
 }
 
 /* All blocks of a tile's sizes, which are 't'. */
-static int prepare_tile (struct job *job, int down, int across, struct kern_gemm t,
+static int prepare_tile (struct expert_job *job, int down, int across, struct kern_gemm t,
                          struct mg_error *err)
 {
     int rc = 0;
@@ -209,7 +209,7 @@ static int prepare_tile (struct job *job, int down, int across, struct kern_gemm
 }
 
 /* -1 and no text if errno is ENOTSUP: there are none. */
-static int prepare_blocks (struct job *job, struct mg_error *err)
+static int prepare_blocks (struct expert_job *job, struct mg_error *err)
 {
     const struct kern_gemm g = product_of (job->a, 0, ROWS, job->a->w);
     int64_t last_row = is_wgrad (job->a) ? (parts (g.m, ROWS) - 1) * ROWS : 0;
@@ -225,14 +225,14 @@ static int prepare_blocks (struct job *job, struct mg_error *err)
 }
 
 /* The parts of a thread's memory. */
-static char *own_of (const struct job *job, char *own, int i)
+static char *own_of (const struct expert_job *job, char *own, int i)
 {
     for (int j = 0; j < i; j++)
         own += job->own[j];
     return own;
 }
 
-static int run_block (const struct job *job, int i, int down, int across, char *own,
+static int run_block (const struct expert_job *job, int i, int down, int across, char *own,
                       const struct kern_gemm *t)
 {
     return job->cpu->gemm->run_block (job->cpu->gemm_impl, job->block[i][down][across],
@@ -240,7 +240,7 @@ static int run_block (const struct job *job, int i, int down, int across, char *
 }
 
 /* A tile of rows.  'there' rows of A may be read. */
-static int run_rows (const struct job *job, struct kern_gemm t, int across, int64_t there,
+static int run_rows (const struct expert_job *job, struct kern_gemm t, int across, int64_t there,
                      char *own)
 {
     int size = (int)parts (t.m, job->step);
@@ -283,7 +283,7 @@ VEC_INLINE void store_row (const struct kern_gemm *t, int64_t row, const float *
 }
 
 /* A tile of a weight's gradient, with some rows at least. */
-static int run_depth (const struct job *job, const struct kern_gemm *t, int down, int across,
+static int run_depth (const struct expert_job *job, const struct kern_gemm *t, int down, int across,
                       char *own)
 {
     bool direct = t->c_dtype == MG_FLOAT32, add = direct && t->accumulate;
@@ -320,7 +320,7 @@ static double elements_of (struct cut cut, const struct kern_gemm *g)
 }
 
 /* Of SINGLE: the largest that is no more than a thread's share of all products over SHARE. */
-static struct cut large_cut (const struct job *job, const struct kern_gemm *g)
+static struct cut large_cut (const struct expert_job *job, const struct kern_gemm *g)
 {
     const struct kern_expert_gemm *a = job->a;
     double all = (double)a->in * (double)a->out * (double)(a->offset[a->experts] - a->offset[0]);
@@ -335,7 +335,7 @@ static struct cut large_cut (const struct job *job, const struct kern_gemm *g)
 }
 
 /* Rows that are tokens are cut into as few tiles as can be, of sizes as equal as can be. */
-static struct cut cut_of (const struct job *job, const struct kern_gemm *g)
+static struct cut cut_of (const struct expert_job *job, const struct kern_gemm *g)
 {
     struct cut cut = { .rows = ROWS, .cols = job->cols };
     int64_t down;
@@ -349,7 +349,7 @@ static struct cut cut_of (const struct job *job, const struct kern_gemm *g)
 }
 
 /* Tile number 'i' of expert 'e', by columns. */
-static int run_tile (const struct job *job, int64_t e, int64_t i, char *own)
+static int run_tile (const struct expert_job *job, int64_t e, int64_t i, char *own)
 {
     const struct kern_expert_gemm *a = job->a;
     const struct kern_gemm g = product_of_expert (a, e);
@@ -374,7 +374,7 @@ static int run_tile (const struct job *job, int64_t e, int64_t i, char *own)
 }
 
 /* Tiles of expert 'e'. */
-static int64_t count_tiles (const struct job *job, int64_t e)
+static int64_t count_tiles (const struct expert_job *job, int64_t e)
 {
     const struct kern_gemm g = product_of_expert (job->a, e);
     const struct cut cut = cut_of (job, &g);
@@ -383,7 +383,7 @@ static int64_t count_tiles (const struct job *job, int64_t e)
 }
 
 /* Count the tiles of all experts, and note at marks how many there are before. */
-static void count_tasks (struct job *job)
+static void count_tasks (struct expert_job *job)
 {
     job->stride = parts (job->a->experts, MARKS);
     job->tasks = 0;
@@ -394,7 +394,7 @@ static void count_tasks (struct job *job)
     }
 }
 
-static int run_task (const struct job *job, int64_t task, char *own)
+static int run_task (const struct expert_job *job, int64_t task, char *own)
 {
     int64_t low = 0, high = parts (job->a->experts, job->stride), e, tiles;
 
@@ -437,7 +437,7 @@ static int check (const struct kern_expert_gemm *a, struct mg_error *err)
     return 0;
 }
 
-static void prepare_loops (struct job *job)
+static void prepare_loops (struct expert_job *job)
 {
     struct kern_gemm g = product_of (job->a, 0, job->a->rows, job->a->w);
     struct kern_gemm t;
@@ -451,8 +451,8 @@ static void prepare_loops (struct job *job)
 }
 
 /* How tiles are computed, and with how much memory. */
-static int prepare (struct job *job, const struct kernels *k, const struct kern_expert_gemm *a,
-                    struct mg_error *err)
+static int prepare (struct expert_job *job, const struct kernels *k,
+                    const struct kern_expert_gemm *a, struct mg_error *err)
 {
     const struct cpu_gemm *gemm = cpu_of (k)->gemm;
     bool wide = a->dtype == MG_FLOAT32 && a->c_dtype == MG_FLOAT32;
@@ -491,7 +491,7 @@ static int prepare (struct job *job, const struct kernels *k, const struct kern_
 int cpu_expert_gemm_scratch (const struct kernels *k, const struct kern_expert_gemm *a,
                              size_t *bytes, struct mg_error *err)
 {
-    struct job job;
+    struct expert_job job;
 
     *bytes = 0;
     if (prepare (&job, k, a, err) < 0)
@@ -504,7 +504,7 @@ int cpu_expert_gemm (const struct kernels *k, const struct kern_expert_gemm *a,
                      struct mg_error *err)
 {
     int threads = cpu_of (k)->threads, failed = 0, before;
-    struct job job;
+    struct expert_job job;
     char *own;
 
     if (prepare (&job, k, a, err) < 0

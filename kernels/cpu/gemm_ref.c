@@ -75,14 +75,14 @@ static size_t work_size (const struct cut *c)
 /* A 'rows' x 'cols' part of a stored matrix to out[row][col], or its transpose to
  * out[col][row]; 'ld' is the row length of both.
  */
-struct part {
+struct gemm_part {
     const void *from;
     enum mg_dtype dtype;
     int64_t row, col, rows, cols, ld;
 };
 
 /* Both fill up to whole vectors, with zeros, for which 'ld' has room. */
-VEC_INLINE void copy_as (const struct part *p, float *out, int64_t ld,
+VEC_INLINE void copy_as (const struct gemm_part *p, float *out, int64_t ld,
                          const enum mg_dtype type)
 {
     for (int64_t r = 0; r < p->rows; r++) {
@@ -94,7 +94,7 @@ VEC_INLINE void copy_as (const struct part *p, float *out, int64_t ld,
 }
 
 /* A square of VEC x VEC at a time, along the rows, which may lie in memory far apart. */
-VEC_INLINE void copy_transposed_as (const struct part *p, float *out, int64_t ld,
+VEC_INLINE void copy_transposed_as (const struct gemm_part *p, float *out, int64_t ld,
                                     const enum mg_dtype type)
 {
     for (int64_t r = 0; r < p->rows; r += VEC) {
@@ -115,12 +115,12 @@ VEC_INLINE void copy_transposed_as (const struct part *p, float *out, int64_t ld
     }
 }
 
-static void copy (const struct part *p, float *out, int64_t ld)
+static void copy (const struct gemm_part *p, float *out, int64_t ld)
 {
     VEC_TYPED (p->dtype, copy_as, p, out, ld);
 }
 
-static void copy_transposed (const struct part *p, float *out, int64_t ld)
+static void copy_transposed (const struct gemm_part *p, float *out, int64_t ld)
 {
     VEC_TYPED (p->dtype, copy_transposed_as, p, out, ld);
 }
@@ -129,20 +129,20 @@ static void copy_a (const struct kern_gemm *a, int64_t row, int64_t l, int64_t r
                     int64_t depth, float *out, int64_t ld)
 {
     if (a->trans_a)
-        copy_transposed (&(struct part){ a->a, a->dtype, l, row, depth, rows, a->lda },
+        copy_transposed (&(struct gemm_part){ a->a, a->dtype, l, row, depth, rows, a->lda },
                          out, ld);
     else
-        copy (&(struct part){ a->a, a->dtype, row, l, rows, depth, a->lda }, out, ld);
+        copy (&(struct gemm_part){ a->a, a->dtype, row, l, rows, depth, a->lda }, out, ld);
 }
 
 static void copy_b (const struct kern_gemm *a, int64_t l, int64_t col, int64_t depth,
                     int64_t cols, float *out)
 {
     if (a->trans_b)
-        copy_transposed (&(struct part){ a->b, a->dtype, col, l, cols, depth, a->ldb },
+        copy_transposed (&(struct gemm_part){ a->b, a->dtype, col, l, cols, depth, a->ldb },
                          out, STRIP);
     else
-        copy (&(struct part){ a->b, a->dtype, l, col, depth, cols, a->ldb }, out, STRIP);
+        copy (&(struct gemm_part){ a->b, a->dtype, l, col, depth, cols, a->ldb }, out, STRIP);
 }
 
 /* Part of a row of C, from its element 'first' on; 'sum' is whole vectors. */
@@ -160,7 +160,7 @@ VEC_INLINE void store (const struct kern_gemm *a, int64_t first, int64_t n,
 
 /* Steps l .. l + depth - 1 of k for a block at (row, col). */
 static void add_product (const struct kern_gemm *a, const struct cut *cut,
-                         const struct work *w, struct part block, int64_t l)
+                         const struct work *w, struct gemm_part block, int64_t l)
 {
     int64_t depth = cpu_min (KC, a->k - l);
 
@@ -186,9 +186,9 @@ static void add_product (const struct kern_gemm *a, const struct cut *cut,
 static void multiply (const struct kern_gemm *a, const struct cut *cut, const struct work *w,
                       int64_t row, int64_t col)
 {
-    struct part c = { a->c, a->c_dtype, row, col, cpu_min (cut->rows, a->m - row),
-                      cpu_min (cut->cols, a->n - col), a->ldc };
-    struct part bias = { a->bias, a->dtype, 0, col, 1, c.cols, a->n };
+    struct gemm_part c = { a->c, a->c_dtype, row, col, cpu_min (cut->rows, a->m - row),
+                           cpu_min (cut->cols, a->n - col), a->ldc };
+    struct gemm_part bias = { a->bias, a->dtype, 0, col, 1, c.cols, a->n };
 
     for (int64_t r = 0; a->bias && r < c.rows; r++)
         copy (&bias, w->c + r * cut->cols, cut->cols);

@@ -1,4 +1,4 @@
-/* norm.c - layer norm and RMS norm (formulas in kernels.h)
+/* norm.c - norms (kinds in norm.h, formulas in kernels.h)
  *
  * Mean and variance in two passes over a row, which is in cache by then: the one-pass
  * form E x^2 - (E x)^2 loses everything where the mean is large.
@@ -58,8 +58,8 @@ VEC_INLINE void fwd_row (const struct kern_norm_fwd *a, int64_t row,
 {
     int64_t first = row_at (&a->x_rows, row, a->cols);
     int64_t out = row_at (&a->y_rows, row, a->cols);
-    float mean
-        = a->mean ? sum_row (a->x, first, a->cols, 0, 1, type) / (float)a->cols : 0;
+    bool centred = a->kind == KERN_LAYER_NORM;
+    float mean = centred ? sum_row (a->x, first, a->cols, 0, 1, type) / (float)a->cols : 0;
     double var = (double)sum_row (a->x, first, a->cols, mean, 2, type) / (double)a->cols;
     float rstd = (float)(1 / sqrt (var + a->eps));
 
@@ -72,9 +72,9 @@ VEC_INLINE void fwd_row (const struct kern_norm_fwd *a, int64_t row,
         /* Results of bfloat16 have always been those of two roundings. */
         vec_put (a->y, out + c, (type == MG_BFLOAT16 ? vec_rounded (y) : y) + bias, left, type);
     }
-    if (a->mean)
-        a->mean[row] = mean;
-    a->rstd[row] = rstd;
+    if (centred)
+        a->stat[row] = mean;
+    a->stat[centred ? a->rows + row : row] = rstd;
 }
 
 int cpu_norm_fwd (const struct kernels *k, const struct kern_norm_fwd *a,
@@ -94,7 +94,9 @@ VEC_INLINE void bwd_row (const struct kern_norm_bwd *a, int64_t row, float *dwei
 {
     int64_t first = row_at (&a->x_rows, row, a->cols);
     int64_t up = row_at (&a->dy_rows, row, a->cols), down = row_at (&a->dx_rows, row, a->cols);
-    float mean = a->mean ? a->mean[row] : 0, rstd = a->rstd[row], mean_g, mean_gx;
+    bool centred = a->kind == KERN_LAYER_NORM;
+    float mean = centred ? a->stat[row] : 0, mean_g, mean_gx;
+    float rstd = a->stat[centred ? a->rows + row : row];
     vf sum_g = { 0 }, sum_gx = { 0 };
 
     for (int64_t c = 0; c < a->cols; c += VEC) {
@@ -105,7 +107,7 @@ VEC_INLINE void bwd_row (const struct kern_norm_bwd *a, int64_t row, float *dwei
         sum_g += g;
         sum_gx += g * ((vec_get (a->x, first + c, left, type) - mean) * rstd);
     }
-    mean_g = a->mean ? (float)((double)vec_sum (sum_g) / (double)a->cols) : 0;
+    mean_g = centred ? (float)((double)vec_sum (sum_g) / (double)a->cols) : 0;
     mean_gx = (float)((double)vec_sum (sum_gx) / (double)a->cols);
     for (int64_t c = 0; c < a->cols; c += VEC) {
         int64_t left = a->cols - c;

@@ -25,7 +25,7 @@ static int check (const char *op, int64_t tokens, int64_t experts, int64_t topk,
 /* --- Sinkhorn --- */
 
 /* c and the factors of its rows and columns; sums of columns over each part of the rows. */
-struct plan {
+struct sinkhorn_plan {
     double *c, *d0, *d1, *sum;
     int64_t parts;
 };
@@ -43,7 +43,8 @@ size_t cpu_router_sinkhorn_scratch (const struct kernels *k, const struct kern_r
 }
 
 /* A round's d0 and sums of a part. */
-static void run_part (const struct kern_router_sinkhorn *a, const struct plan *p, int64_t part)
+static void run_part (const struct kern_router_sinkhorn *a, const struct sinkhorn_plan *p,
+                      int64_t part)
 {
     double *sum = p->sum + part * a->experts;
 
@@ -62,7 +63,7 @@ static void run_part (const struct kern_router_sinkhorn *a, const struct plan *p
 
 /* Returns the mean change of d1. */
 static double run_round (const struct kernels *k, const struct kern_router_sinkhorn *a,
-                         const struct plan *p)
+                         const struct sinkhorn_plan *p)
 {
     double change = 0;
 
@@ -81,7 +82,7 @@ static double run_round (const struct kernels *k, const struct kern_router_sinkh
 }
 
 /* A token's elements of the plan take the place of c. */
-static void choose (const struct kern_router_sinkhorn *a, const struct plan *p, int64_t t)
+static void choose (const struct kern_router_sinkhorn *a, const struct sinkhorn_plan *p, int64_t t)
 {
     double *v = p->c + t * a->experts;
 
@@ -96,7 +97,7 @@ static void choose (const struct kern_router_sinkhorn *a, const struct plan *p, 
 int cpu_router_sinkhorn (const struct kernels *k, const struct kern_router_sinkhorn *a,
                          struct mg_error *err)
 {
-    struct plan p = { .parts = count_parts (a->tokens) };
+    struct sinkhorn_plan p = { .parts = count_parts (a->tokens) };
     int64_t n = a->tokens * a->experts;
 
     if (check ("router_sinkhorn", a->tokens, a->experts, a->topk, a->dtype, err) < 0)

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "libcore/base/parse.h"
@@ -14,13 +15,24 @@
 static int set_norms (const struct train_args *args, struct model_config *m,
                       struct mg_error *err)
 {
-    m->rms_norm = strcmp (args->normalization, "RMSNorm") == 0;
+    char want[100] = "";
+    size_t n = 0;
+
     m->norm_1p = args->norm_1p;
     m->qk_norm = args->qk_norm;
-    if (m->rms_norm || strcmp (args->normalization, "LayerNorm") == 0)
-        return 0;
-    return mg_error_set (err, EINVAL, "--normalization \"%s\": want LayerNorm or RMSNorm",
-                         args->normalization);
+    for (int i = 0; i < KERN_NUM_NORMS; i++) {
+        const char *join = i == 0 ? "" : i + 1 < KERN_NUM_NORMS ? ", " : " or ";
+
+        if (strcmp (args->normalization, kern_norm_kinds[i].name) == 0) {
+            m->norm = (enum kern_norm)i;
+            return 0;
+        }
+        if (n < sizeof (want))
+            n += (size_t)snprintf (want + n, sizeof (want) - n, "%s%s", join,
+                                   kern_norm_kinds[i].name);
+    }
+    return mg_error_set (err, EINVAL, "--normalization \"%s\": want %s", args->normalization,
+                         want);
 }
 
 /* --- the feed-forward half --- */

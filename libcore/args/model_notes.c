@@ -181,7 +181,8 @@ static void make_coeffs (struct maker *m, const char *name, const struct model_c
 
 /* --- the table --- */
 
-static const char *const norm_names[] = { "LayerNorm", "RMSNorm" };
+#define NORM_NAME(kind, name, ...) [KERN_##kind] = (name),
+static const char *const norm_names[] = { KERN_NORMS (NORM_NAME) };
 static const char *const softmax_names[] = { [MODEL_OFF_BY_ONE] = "off-by-one",
                                              [MODEL_LEARNABLE] = "learnable" };
 static const char *const rope_names[] = { [ROPE_PLAIN] = "rope", [ROPE_LLAMA3] = "rope",
@@ -235,7 +236,7 @@ static const struct row {
     ROW ("embedding-init-method-std", REAL, AT (embedding_init_std), .flags = UNLESS_0),
     ROW ("hidden-dropout", REAL, AT (hidden_dropout)),
     ROW ("attention-dropout", REAL, AT (attention_dropout)),
-    ROW ("normalization", NAME_IF, AT (rms_norm), .flags = COMPARED, .names = norm_names),
+    ROW ("normalization", NAME, AT (norm), .flags = COMPARED, .names = norm_names),
     ROW ("norm-epsilon", REAL, AT (norm_epsilon), .flags = COMPARED),
     ROW ("apply-layernorm-1p", FLAG, AT (norm_1p), .flags = COMPARED),
     ROW ("qk-layernorm", FLAG, AT (qk_norm), .flags = COMPARED),

@@ -7,7 +7,7 @@
 
 #include "libcore/bootstrap/bootstrap_ops.h"
 
-struct plan {
+struct boot_plan {
     const struct bootstrap_host *host;
     void *data; /* of the last exchange */
     size_t len;
@@ -16,7 +16,7 @@ struct plan {
 static void *plan_create (const struct bootstrap_host *host, double timeout,
                           struct bootstrap_info *info, struct mg_error *err)
 {
-    struct plan *plan = calloc (1, sizeof (*plan));
+    struct boot_plan *plan = calloc (1, sizeof (*plan));
 
     (void)timeout, (void)info; // the caller has filled it
     if (!plan) {
@@ -29,7 +29,7 @@ static void *plan_create (const struct bootstrap_host *host, double timeout,
 
 static void plan_destroy (void *impl)
 {
-    struct plan *plan = impl;
+    struct boot_plan *plan = impl;
 
     free (plan->data);
     free (plan);
@@ -37,7 +37,7 @@ static void plan_destroy (void *impl)
 
 static int plan_exchange (void *impl, const void *data, size_t len, struct mg_error *err)
 {
-    struct plan *plan = impl;
+    struct boot_plan *plan = impl;
     void *copy = malloc (len);
 
     if (!copy)
@@ -53,7 +53,7 @@ static int plan_exchange (void *impl, const void *data, size_t len, struct mg_er
 static int plan_peer_data (void *impl, int rank, void *data, size_t max, size_t *len,
                            struct mg_error *err)
 {
-    struct plan *plan = impl;
+    struct boot_plan *plan = impl;
 
     *len = plan->len;
     if (plan->len > max)

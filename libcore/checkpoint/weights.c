@@ -9,7 +9,6 @@
 #include "libcore/checkpoint/box.h"
 #include "libcore/checkpoint/safetensors_format.h"
 #include "libcore/checkpoint/weights.h"
-#include "libcore/model/gpt.h"
 
 enum { MAX_LAYERS = 1 << 20 };
 
@@ -463,11 +462,11 @@ int weights_check_count (const struct weights *w, const struct model_config *c,
     if ((uint64_t)layers > n)
         return mg_error_set (err, EINVAL, "%" PRId64 " layers, but %zu tensors", layers, n);
     sparse = moe_num_layers (moe, c->num_layers);
-    if (c->mtp_num_layers > 0 && gpt_has_experts (c, c->num_layers))
+    if (c->mtp_num_layers > 0 && model_has_experts (c, c->num_layers))
         sparse += model_mtp_own (c);
     if (names_are_fused (w->scheme)) {
         for (int i = 0; i < (int)layers; i++) {
-            if (gpt_has_experts (c, i) && check_fused (w, c, i, err) < 0)
+            if (model_has_experts (c, i) && check_fused (w, c, i, err) < 0)
                 return -1;
         }
         return 0;

@@ -7,14 +7,14 @@
 
 #include "libcore/comm/comm_ops.h"
 
-struct plan {
+struct comm_plan {
     const struct comm_host *host;
 };
 
 static void *plan_create (void *net, const struct comm_host *host,
                           const struct comm_group *group, struct mg_error *err)
 {
-    struct plan *plan = calloc (1, sizeof (*plan));
+    struct comm_plan *plan = calloc (1, sizeof (*plan));
 
     (void)net, (void)group;
     if (!plan)
@@ -33,7 +33,7 @@ static void plan_destroy (void *impl, bool failed)
 static int plan_enqueue (void *impl, const struct comm_request *req, struct mg_stream *stream,
                          struct mg_error *err)
 {
-    struct plan *plan = impl;
+    struct comm_plan *plan = impl;
 
     (void)stream;
     return plan->host->error_set (err, ENOTSUP, "communicator %s is only planned", req->name);

@@ -13,7 +13,7 @@ struct maker {
     const struct handshake_groups *groups;
 };
 
-struct part {
+struct comm_part {
     int first, stride, size;
 };
 
@@ -30,7 +30,7 @@ static struct group group_of (const struct maker *m, enum group_kind kind)
     return group;
 }
 
-static struct comm_item *add (struct maker *m, const struct group *group, struct part part,
+static struct comm_item *add (struct maker *m, const struct group *group, struct comm_part part,
                               const char *name, int tag)
 {
     struct comm_item *item = &m->list->item[m->list->n++];
@@ -80,7 +80,7 @@ static void add_kinds (struct maker *m)
 
         if (!is_named (m, kind) || group.rank < 0)
             continue;
-        add (m, &group, (struct part){ 0, 1, group.size }, group_kinds[kind].name, kind);
+        add (m, &group, (struct comm_part){ 0, 1, group.size }, group_kinds[kind].name, kind);
         share_last (m->list, 0);
     }
 }
@@ -94,7 +94,8 @@ static void add_pp_backward (struct maker *m)
     struct group group = group_of (m, GROUP_PP);
 
     if (grid_geometry (m->grid)->vpp >= 2 && grid_geometry (m->grid)->pp == 2)
-        add (m, &group, (struct part){ 0, 1, group.size }, "pp-backward", COMM_TAG_PP_BACKWARD);
+        add (m, &group, (struct comm_part){ 0, 1, group.size }, "pp-backward",
+             COMM_TAG_PP_BACKWARD);
 }
 
 /* A serial communicator for each lane of the pipeline that this rank is an end of. */
@@ -106,7 +107,7 @@ static void add_pp_lanes (struct maker *m)
 
     for (int i = 0; i < n; i++) {
         int low = lane[i].from < lane[i].to ? lane[i].from : lane[i].to;
-        struct part ends = { low, lane[i].from + lane[i].to - 2 * low, 2 };
+        struct comm_part ends = { low, lane[i].from + lane[i].to - 2 * low, 2 };
 
         add (m, &group, ends, lane[i].name, COMM_TAG_PP_LANES + lane[i].tag)->lane = lane[i];
     }
@@ -123,9 +124,9 @@ static int add_context (struct maker *m, struct mg_error *err)
     if (inner < 0 || group.size % inner != 0)
         return mg_error_set (err, EINVAL, "job: %d neighbours do not divide the %d "
                              "context-parallel ranks", inner, group.size);
-    add (m, &group, (struct part){ group.rank / inner * inner, 1, inner }, "cp-inner",
+    add (m, &group, (struct comm_part){ group.rank / inner * inner, 1, inner }, "cp-inner",
          COMM_TAG_CP_INNER);
-    add (m, &group, (struct part){ group.rank % inner, inner, group.size / inner }, "cp-outer",
+    add (m, &group, (struct comm_part){ group.rank % inner, inner, group.size / inner }, "cp-outer",
          COMM_TAG_CP_OUTER);
     return 0;
 }
@@ -135,10 +136,10 @@ static void add_instance (struct maker *m, const struct group *group, bool exper
 {
     int count = m->groups->optimizer_instances, size = group->size / count;
 
-    add (m, group, (struct part){ group->rank / size * size, 1, size },
+    add (m, group, (struct comm_part){ group->rank / size * size, 1, size },
          expert ? "edp-shard" : "dp-shard", COMM_TAG_SHARD + expert);
     share_last (m->list, dense);
-    add (m, group, (struct part){ group->rank % size, size, count },
+    add (m, group, (struct comm_part){ group->rank % size, size, count },
          expert ? "edp-instances" : "dp-instances", COMM_TAG_INSTANCES + expert);
     share_last (m->list, dense);
 }

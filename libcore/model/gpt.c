@@ -152,16 +152,11 @@ static void make_copy (struct gpt_maker *m)
                                .operand = { [COPY_X] = in, [COPY_Y] = out } });
 }
 
-bool gpt_has_experts (const struct model_config *c, int layer)
-{
-    return moe_layer (&c->moe, layer < c->num_layers ? layer : c->num_layers - 1);
-}
-
 enum gpt_layer gpt_kind (const struct nn *nn, int layer)
 {
     int at = nn_pattern_number (nn, layer);
 
-    return (gpt_has_experts (&nn->config, layer) ? GPT_EXPERTS : GPT_LAYER)
+    return (model_has_experts (&nn->config, layer) ? GPT_EXPERTS : GPT_LAYER)
            + (nn->cp_size > 1 ? context_comm_at (&nn->context, at) : CONTEXT_P2P);
 }
 

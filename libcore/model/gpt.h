@@ -82,11 +82,6 @@ enum gpt_layer {
     GPT_NUM_LAYERS = GPT_EXPERTS + CONTEXT_NUM_COMMS
 };
 
-/* Has a transformer layer experts?  Those for multi-token prediction, which come behind the others,
- * are like the last of the others.
- */
-bool gpt_has_experts (const struct model_config *c, int layer);
-
 /* The kind of a transformer layer. */
 enum gpt_layer gpt_kind (const struct nn *nn, int layer);
 

@@ -327,7 +327,8 @@ struct latent {
     const char *down_name, *down_stat, *norm_name, *gather_name; /* of phases and tensors */
     const char *raw_name, *y_name, *all_name;
     int down;          /* weight of the product that makes it */
-    struct gpt_norm norm;  /* of its first columns; weight LAYER_NONE: none */
+    int64_t normed;    /* columns that a norm normalises, the first ones; 0: there is no norm */
+    struct gpt_norm norm;
     int64_t width;
     int all, dall;
 };
@@ -344,10 +345,11 @@ static void add_latent (struct gpt_maker *m, struct latent *l, bool adds, int x,
                                .operand = { [PLAIN_X] = x, [PLAIN_Y] = raw,
                                             [PLAIN_WEIGHT] = l->down, [PLAIN_DY] = l->dall,
                                             [PLAIN_DX] = dx } });
-    if (l->norm.weight != LAYER_NONE) {
+    if (l->normed > 0) {
         y = gpt_tensor (m, l->y_name, LIFE_SAVED, rows, l->width);
         gpt_phase (m, &(struct phase){
             .name = l->norm_name, .op = &op_norm, .norm_rows = NORM_LATENT,
+            .norm_cols = l->normed,
             .operand = { [NORM_X] = raw, [NORM_Y] = y,
                          [NORM_STAT] = gpt_norm_statistics (m, l->down_stat, rows),
                          [NORM_WEIGHT] = l->norm.weight,
@@ -401,14 +403,17 @@ static struct latent_params latent_params (struct gpt_maker *m)
                         INIT_NORMAL, KIND_KV_DOWN);
     p.kv_up = gpt_matrix (m, "self_attention.linear_kv_up_proj.weight", SPLIT_ROWS,
                       heads * (l->qk_dim + l->v_dim), l->kv_rank, INIT_NORMAL, KIND_KV_UP);
-    if (c->qk_norm && l->q_rank > 0)
+    if (!c->qk_norm)
+        return p;
+    p.q.normed = l->q_rank;
+    p.kv.normed = l->kv_rank;
+    if (l->q_rank > 0)
         p.q.norm = gpt_norm_params (m, "self_attention.q_layernorm.weight",
                                 "self_attention.q_layernorm.bias", l->q_rank,
                                 KIND_Q_LATENT_WEIGHT, false);
-    if (c->qk_norm)
-        p.kv.norm = gpt_norm_params (m, "self_attention.kv_layernorm.weight",
-                                 "self_attention.kv_layernorm.bias", l->kv_rank,
-                                 KIND_KV_LATENT_WEIGHT, false);
+    p.kv.norm = gpt_norm_params (m, "self_attention.kv_layernorm.weight",
+                             "self_attention.kv_layernorm.bias", l->kv_rank,
+                             KIND_KV_LATENT_WEIGHT, false);
     return p;
 }
 

@@ -86,7 +86,7 @@ static void add_head (struct gpt_maker *m, const char *norm_weight, const char *
                                        .operand = { [READERS_DX] = dnorm,
                                                     [READERS_DY] = m->gradient } });
     gpt_phase (m, &(struct phase){ .name = "output_layer",
-                                   .op = detached ? &op_detached_logits : &op_linear_logits,
+                                   .op = &op_linear_logits, .frozen = detached,
                                    .operand = { [COLUMN_X] = out, [COLUMN_Y] = logits,
                                                 [COLUMN_WEIGHT] = weight, [COLUMN_DY] = logits,
                                                 [COLUMN_DX] = dnorm } });

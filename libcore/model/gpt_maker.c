@@ -151,15 +151,18 @@ struct gpt_norm gpt_norm_params (struct gpt_maker *m, const char *weight, const 
                                    .partial = partial };
     const struct layer_param b = { .name = bias, .ndims = 1, .global = { n },
                                    .init = INIT_ZERO, .kind = kind + 1, .partial = partial };
-    struct gpt_norm norm = { .weight = layer_add_param (m->spec, &w) };
+    struct gpt_norm norm = { LAYER_NONE, LAYER_NONE };
 
-    norm.bias = c->rms_norm ? LAYER_NONE : layer_add_param (m->spec, &b);
+    if (kern_norm_kinds[c->norm].weight)
+        norm.weight = layer_add_param (m->spec, &w);
+    if (kern_norm_kinds[c->norm].bias)
+        norm.bias = layer_add_param (m->spec, &b);
     return norm;
 }
 
 int gpt_norm_statistics (struct gpt_maker *m, const char *name, struct nn_extent rows)
 {
-    return gpt_statistics (m, name, nn_times (rows, m->nn->config.rms_norm ? 1 : 2), 1);
+    return gpt_statistics (m, name, nn_times (rows, kern_norm_kinds[m->nn->config.norm].stats), 1);
 }
 
 int gpt_add_norm (struct gpt_maker *m, const char *name, const char *y_name,

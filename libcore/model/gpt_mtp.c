@@ -11,12 +11,12 @@ static int add_embedding (struct gpt_maker *m, int word, int demb)
     int back = detached ? LAYER_NONE : demb;
 
     gpt_phase (m, &(struct phase){ .name = "word_embeddings",
-                                   .op = detached ? &op_detached_word : &op_word,
+                                   .op = &op_word, .frozen = detached,
                                    .operand = { [WORD_OUT] = sum, [WORD_TABLE] = word,
                                                 [WORD_DOUT] = back, [WORD_TOKENS] = tokens } });
     gpt_add_reduce (m, "reduce", sum);
-    gpt_phase (m, &(struct phase){ .name = "dropout",
-                                   .op = detached ? &op_detached_dropout : &op_embedding_dropout,
+    gpt_phase (m, &(struct phase){ .name = "dropout", .op = &op_embedding_dropout,
+                                   .frozen = detached,
                                    .operand = { [DROPOUT_X] = sum, [DROPOUT_OUT] = emb,
                                                 [DROPOUT_DOUT] = back,
                                                 [DROPOUT_SAMPLES] = gpt_samples (m) } });

@@ -46,7 +46,7 @@ static int check (const struct model_config *c, struct mg_error *err)
     } others[] = {
         { c->positions != MODEL_LEARNED, "other positions than learned ones" },
         { model_groups (c) != c->num_heads, "grouped query heads" },
-        { c->rms_norm || c->norm_1p || c->qk_norm, "other norms" },
+        { c->norm != KERN_LAYER_NORM || c->norm_1p || c->qk_norm, "other norms" },
         { c->gated, "a gate" },
         { c->no_linear_bias, "linear layers without biases" },
         { c->window.on, "a window" },

@@ -305,6 +305,9 @@ static int check_variants (const struct model_config *c, struct mg_error *err)
     if (c->activation < 0 || c->activation >= KERN_NUM_FUNCTIONS || !(c->activation_clamp >= 0))
         return mg_error_set (err, EINVAL, "the activation is %d, its clamp %g", c->activation,
                              (double)c->activation_clamp);
+    if (c->norm < 0 || c->norm >= KERN_NUM_NORMS)
+        return mg_error_set (err, EINVAL, "the norm is %d, want 0 to %d", c->norm,
+                             KERN_NUM_NORMS - 1);
     if (w->on && (w->left < -1 || w->right < -1))
         return mg_error_set (err, EINVAL, "window-size %lld,%lld: want -1 or more twice",
                              (long long)w->left, (long long)w->right);

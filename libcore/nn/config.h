@@ -59,7 +59,7 @@ struct model_config {
     double hidden_dropout;
     double attention_dropout;
     bool tied_embeddings; /* the output layer is the word embedding */
-    bool rms_norm;        /* RMSNorm in place of LayerNorm */
+    enum kern_norm norm;
     bool norm_1p;         /* norm weights count from 1 */
     bool qk_norm;         /* queries and keys are normalised, head by head; with 'latent', the
                              latents are */
@@ -121,6 +121,14 @@ static inline int model_groups (const struct model_config *c)
 static inline int model_mtp_own (const struct model_config *c)
 {
     return c->mtp_repeated && c->mtp_num_layers > 1 ? 1 : c->mtp_num_layers;
+}
+
+/* Returns true if transformer layer 'layer' has experts.  Layers for multi-token prediction, whose
+ * numbers follow those of the others, are like the last of the others.
+ */
+static inline bool model_has_experts (const struct model_config *c, int layer)
+{
+    return moe_layer (&c->moe, layer < c->num_layers ? layer : c->num_layers - 1);
 }
 
 /* Sizes of a whole model. */

@@ -64,16 +64,35 @@ int layer_num_operands (const struct layer_op *op)
     return n;
 }
 
-unsigned layer_access (const struct phase *phase, int i, bool backward)
+/* What a half does to an operand if the half runs. */
+static unsigned access_of (const struct phase *phase, int i, bool backward)
 {
     const struct layer_operand *o = &phase->op->operand[i];
     unsigned access = backward ? o->bwd : o->fwd;
 
     if (phase->operand[i] == LAYER_NONE)
         return 0;
+    if (backward && phase->frozen)
+        access = access & OPERAND_TRAIN ? 0 : o->param ? access & ~(unsigned)OPERAND_ADD : access;
     if (access & OPERAND_RESULT)
         access |= phase->adds ? OPERAND_READ | OPERAND_WRITE : OPERAND_WRITE;
-    return access & ~(unsigned)OPERAND_RESULT;
+    return access & ~(unsigned)(OPERAND_RESULT | OPERAND_TRAIN);
+}
+
+bool layer_runs_backward (const struct phase *phase)
+{
+    if (!phase->frozen || !phase->op->bwd)
+        return phase->op->bwd != NULL;
+    for (int i = 0, n = layer_num_operands (phase->op); i < n; i++) {
+        if (access_of (phase, i, true) & (OPERAND_WRITE | OPERAND_ADD))
+            return true;
+    }
+    return false;
+}
+
+unsigned layer_access (const struct phase *phase, int i, bool backward)
+{
+    return backward && !layer_runs_backward (phase) ? 0 : access_of (phase, i, backward);
 }
 
 void layer_text (const struct layer *layer, char text[LAYER_TEXT_MAX])
@@ -442,7 +461,8 @@ unsigned layer_tensor_passes (const struct layer *layer, int i)
 
             if (o->param || phase->operand[k] != i)
                 continue;
-            passes |= (o->fwd ? LAYER_FORWARD : 0u) | (o->bwd ? LAYER_BACKWARD : 0u);
+            passes |= (o->fwd ? LAYER_FORWARD : 0u)
+                      | (layer_access (phase, k, true) ? LAYER_BACKWARD : 0u);
             if (o->fwd && (again & UINT64_C (1) << p))
                 passes |= LAYER_BACKWARD;
         }
@@ -670,7 +690,7 @@ static int run_half (const struct pass *outer, const struct phase *phase, bool b
     uint64_t asked[ASKED_WORDS] = { 0 };
     struct pass own = *outer, *pass = &own;
     int (*half) (const struct pass *, const struct phase *, struct mg_error *)
-        = backward ? op->bwd : op->fwd;
+        = !backward ? op->fwd : layer_runs_backward (phase) ? op->bwd : NULL;
     unsigned before, left;
 
     place (pass, phase);
@@ -738,10 +758,11 @@ int layer_bwd_phases (const struct pass *pass, int begin, int end, struct mg_err
     for (int i = end; i-- > begin;) {
         const struct phase *phase = &spec->phase[i];
 
-        if (phase->op->bwd && !pass->again_done && run_again (pass, i, err) < 0)
+        if (layer_runs_backward (phase) && !pass->again_done && run_again (pass, i, err) < 0)
             return -1;
         if (run_half (pass, phase, true, err) < 0
-            || (pass->check && phase->op->bwd && check_phase_of (pass, false, i, err) < 0))
+            || (pass->check && layer_runs_backward (phase)
+                && check_phase_of (pass, false, i, err) < 0))
             return fail (pass, i, "backward", err);
     }
     return 0;

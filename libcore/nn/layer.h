@@ -105,10 +105,11 @@ struct layer_graph;
 /* What an operation does to an operand, forward or backward.  Scratch is written, and of no use
  * afterwards; it may hold anything.  OPERAND_ASIDE: the work that the phase leaves on a side stream
  * does it too, so that no later phase may get in its way before it is awaited.  OPERAND_RESULT: it
- * is written, or added to if the phase says so (struct phase).
+ * is written, or added to if the phase says so (struct phase).  OPERAND_TRAIN: only the gradients
+ * of the phase's parameters need this access.
  */
 enum { OPERAND_READ = 1, OPERAND_WRITE = 2, OPERAND_ADD = 4, OPERAND_SCRATCH = 8,
-       OPERAND_ASIDE = 16, OPERAND_RESULT = 32 };
+       OPERAND_ASIDE = 16, OPERAND_RESULT = 32, OPERAND_TRAIN = 64 };
 
 struct layer_operand {
     const char *name;
@@ -141,7 +142,7 @@ struct layer_op {
 };
 
 /* The rows that a norm normalises: those of this rank's hidden states; each head of the fused
- * product 'which'; the first columns of a latent, as many as the norm's weight has.
+ * product 'which'; the first 'norm_cols' columns of a latent.
  */
 enum norm_rows { NORM_HIDDEN, NORM_HEADS, NORM_LATENT };
 
@@ -153,7 +154,10 @@ struct phase {
     int which; /* number of a phase among those of one operation, a coordinate of dropout; of
                   phases about heads: which heads (enum heads) */
     bool adds; /* the phase adds to the operand that is an OPERAND_RESULT */
+    bool frozen; /* the backward half computes no gradient of a parameter; it does not run if the
+                    phase then has no operand that it writes */
     enum norm_rows norm_rows; /* of a norm: ops.h */
+    int64_t norm_cols;        /* of a norm of a latent */
     unsigned scopes; /* GRAPH_BIT() of those that have the phase (graphs.h) */
     bool fixed;      /* all counts are known before, so that the phase can be captured although its
                         operation in general cannot */
@@ -348,6 +352,11 @@ int layer_num_operands (const struct layer_op *op);
  * 'bwd' counts; 0 if there is no such operand.
  */
 unsigned layer_access (const struct phase *phase, int i, bool backward);
+
+/* Returns true if the phase has a backward half that runs.  If it has none, layer_access() returns
+ * 0 for its operands.
+ */
+bool layer_runs_backward (const struct phase *phase);
 
 /* The name of a layer in texts: "layer 3", "mtp layer 0", "embedding". */
 enum { LAYER_TEXT_MAX = 64 };

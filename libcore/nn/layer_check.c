@@ -280,7 +280,7 @@ static int plan_again (struct layer_spec *spec, int i, bool *known, struct mg_er
     int n = layer_num_operands (p->op);
 
     spec->again[i] = 0;
-    for (int o = 0; o < n && p->op->bwd; o++) {
+    for (int o = 0; o < n; o++) {
         int t = p->operand[o];
 
         if (p->op->operand[o].param || !(layer_access (p, o, true) & OPERAND_READ)

@@ -59,18 +59,6 @@ const struct layer_op op_word = {
     .bwd = word_bwd,
 };
 
-/* The same without a backward pass: the table is not trained. */
-const struct layer_op op_detached_word = {
-    .name = "detached_word",
-    .flags = PHASE_CAPTURABLE,
-    .operand = {
-        [WORD_OUT] = { "out", false, OPERAND_WRITE, 0 },
-        [WORD_TABLE] = { "table", true, OPERAND_READ, 0 },
-        [WORD_TOKENS] = { "tokens", false, OPERAND_READ, 0 },
-    },
-    .fwd = word_fwd,
-};
-
 static struct kern_dropout dropout (const struct pass *pass, const struct phase *phase,
                                     int samples)
 {
@@ -128,17 +116,6 @@ const struct layer_op op_embedding_dropout = {
     },
     .fwd = dropout_fwd,
     .bwd = dropout_bwd,
-};
-
-const struct layer_op op_detached_dropout = {
-    .name = "detached_dropout",
-    .flags = PHASE_CAPTURABLE,
-    .operand = {
-        [DROPOUT_X] = { "x", false, OPERAND_READ, 0 },
-        [DROPOUT_OUT] = { "out", false, OPERAND_WRITE, 0 },
-        [DROPOUT_SAMPLES] = { "samples", false, OPERAND_READ, 0 },
-    },
-    .fwd = dropout_fwd,
 };
 
 /* Positions in their documents of this rank's rows, if positions are reset. */

@@ -90,7 +90,7 @@ static struct linear column (const struct pass *pass, const struct phase *phase,
         .weight = pass_param (pass, phase, COLUMN_WEIGHT),
         .bias = pass_param (pass, phase, COLUMN_BIAS),
         .converted = pass_data (pass, phase, COLUMN_CONVERTED),
-        .logits = phase->op == &op_linear_logits || phase->op == &op_detached_logits,
+        .logits = phase->op == &op_linear_logits,
     };
 }
 
@@ -120,14 +120,15 @@ static int column_bwd (const struct pass *pass, const struct phase *phase,
                        struct mg_error *err)
 {
     const struct linear l = column (pass, phase, COLUMN_DY);
-    const void *x = column_input (pass, phase, &l, err);
-    const void *dy = pass_data (pass, phase, COLUMN_DY);
+    const void *dy = pass_data (pass, phase, COLUMN_DY), *x = NULL;
 
-    if (!x || input_gradient (&l, dy, pass_data (pass, phase, COLUMN_DX), err) < 0
+    if (!phase->frozen && !(x = column_input (pass, phase, &l, err)))
+        return -1;
+    if (input_gradient (&l, dy, pass_data (pass, phase, COLUMN_DX), err) < 0
         || nn_leave_start (pass->nn, pass->shape, pass_tensor (pass, phase, COLUMN_DX), err)
                < 0)
         return -1;
-    return weight_gradient (&l, dy, x, err);
+    return phase->frozen ? 0 : weight_gradient (&l, dy, x, err);
 }
 
 static double column_flops (const struct layer_spec *spec, const struct phase *phase,
@@ -137,15 +138,16 @@ static double column_flops (const struct layer_spec *spec, const struct phase *p
     return layer_product_flops (&spec->param[phase->operand[COLUMN_WEIGHT]], shape);
 }
 
-#define COLUMN_OPERANDS                                             \
-    {                                                               \
-        [COLUMN_X] = { "x", false, OPERAND_READ, OPERAND_READ },    \
-        [COLUMN_Y] = { "y", false, OPERAND_WRITE, 0 },              \
-        [COLUMN_WEIGHT] = { "weight", true, OPERAND_READ, OPERAND_READ | OPERAND_ADD }, \
-        [COLUMN_BIAS] = { "bias", true, OPERAND_READ, OPERAND_ADD }, \
-        [COLUMN_DY] = { "dy", false, 0, OPERAND_READ },             \
-        [COLUMN_DX] = { "dx", false, 0, OPERAND_WRITE | OPERAND_ASIDE }, \
-        [COLUMN_ALL_ROWS] = { OPS_ALL_ROWS, false, OPERAND_SCRATCH, OPERAND_SCRATCH }, \
+#define COLUMN_OPERANDS                                                                  \
+    {                                                                                    \
+        [COLUMN_X] = { "x", false, OPERAND_READ, OPERAND_READ | OPERAND_TRAIN },         \
+        [COLUMN_Y] = { "y", false, OPERAND_WRITE, 0 },                                   \
+        [COLUMN_WEIGHT] = { "weight", true, OPERAND_READ, OPERAND_READ | OPERAND_ADD },  \
+        [COLUMN_BIAS] = { "bias", true, OPERAND_READ, OPERAND_ADD },                     \
+        [COLUMN_DY] = { "dy", false, 0, OPERAND_READ },                                  \
+        [COLUMN_DX] = { "dx", false, 0, OPERAND_WRITE | OPERAND_ASIDE },                 \
+        [COLUMN_ALL_ROWS] = { OPS_ALL_ROWS, false, OPERAND_SCRATCH,                      \
+                              OPERAND_SCRATCH | OPERAND_TRAIN },                         \
         [COLUMN_CONVERTED] = { OPS_CONVERTED, false, OPERAND_SCRATCH, OPERAND_SCRATCH }, \
     }
 
@@ -167,37 +169,6 @@ const struct layer_op op_linear_logits = {
     .operand = COLUMN_OPERANDS,
     .fwd = column_fwd,
     .bwd = column_bwd,
-};
-
-/* The reduction of the input's gradient is all that there is. */
-static int detached_bwd (const struct pass *pass, const struct phase *phase,
-                         struct mg_error *err)
-{
-    const struct linear l = column (pass, phase, COLUMN_DY);
-
-    if (input_gradient (&l, pass_data (pass, phase, COLUMN_DY),
-                        pass_data (pass, phase, COLUMN_DX), err) < 0)
-        return -1;
-    return nn_leave_start (pass->nn, pass->shape, pass_tensor (pass, phase, COLUMN_DX), err);
-}
-
-const struct layer_op op_detached_logits = {
-    .name = "detached_logits",
-    .flags = PHASE_CAPTURABLE,
-    .starts_bwd = NN_TP_SIDE,
-    .flops = column_flops,
-    .operand = {
-        [COLUMN_X] = { "x", false, OPERAND_READ, 0 },
-        [COLUMN_Y] = { "y", false, OPERAND_WRITE, 0 },
-        [COLUMN_WEIGHT] = { "weight", true, OPERAND_READ, OPERAND_READ },
-        [COLUMN_BIAS] = { "bias", true, OPERAND_READ, OPERAND_READ },
-        [COLUMN_DY] = { "dy", false, 0, OPERAND_READ },
-        [COLUMN_DX] = { "dx", false, 0, OPERAND_WRITE | OPERAND_ASIDE },
-        [COLUMN_ALL_ROWS] = { OPS_ALL_ROWS, false, OPERAND_SCRATCH, 0 },
-        [COLUMN_CONVERTED] = { OPS_CONVERTED, false, OPERAND_SCRATCH, OPERAND_SCRATCH },
-    },
-    .fwd = column_fwd,
-    .bwd = detached_bwd,
 };
 
 static struct linear row (const struct pass *pass, const struct phase *phase)

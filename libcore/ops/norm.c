@@ -1,7 +1,7 @@
-/* norm.c - LayerNorm and RMSNorm with their parameters
+/* norm.c - norms with their parameters
  *
- * Norms differ in the rows that they normalise (enum norm_rows).  'stat' holds what the backward
- * pass needs of each row: the means, unless it is an RMSNorm, then the inverse deviations.
+ * Norms differ in the rows that they normalise (enum norm_rows).  'stat' holds the statistics of
+ * each row that the backward pass needs (kernels/norm.h).
  */
 
 #include "libcore/ops/ops.h"
@@ -60,7 +60,7 @@ static struct rows latent_rows (const struct pass *pass, const struct phase *pha
     const struct kern_rows first = { .inner = 1, .stride_outer = x->shape[1] };
     struct rows r = {
         .n = x->live,
-        .cols = pass_param (pass, phase, NORM_WEIGHT)->numel,
+        .cols = phase->norm_cols,
         .x = tensor_at (x, 0),
         .x_rows = first,
         .y = backward ? NULL : pass_data (pass, phase, NORM_Y),
@@ -85,17 +85,6 @@ static struct rows find_rows (const struct pass *pass, const struct phase *phase
     default:
         return hidden_rows (pass, phase, backward);
     }
-}
-
-/* The means and the inverse deviations of 'rows' rows. */
-static float *means (const struct nn *nn, const struct tensor *stat)
-{
-    return nn->config.rms_norm ? NULL : tensor_at (stat, 0);
-}
-
-static float *deviations (const struct nn *nn, const struct tensor *stat, int64_t rows)
-{
-    return tensor_at (stat, nn->config.rms_norm ? 0 : rows);
 }
 
 static const void *value_of (const struct param *p)
@@ -131,9 +120,9 @@ static int copy_rest (const struct pass *pass, const struct phase *phase, int64_
 static int norm_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
     const struct nn *nn = pass->nn;
-    const struct tensor *stat = pass_tensor (pass, phase, NORM_STAT);
     const struct rows r = find_rows (pass, phase, false);
     const struct kern_norm_fwd k = {
+        .kind = nn->config.norm,
         .rows = r.n,
         .cols = r.cols,
         .dtype = nn->dtype,
@@ -145,8 +134,7 @@ static int norm_fwd (const struct pass *pass, const struct phase *phase, struct 
         .eps = nn->config.norm_epsilon,
         .y = r.y,
         .y_rows = r.y_rows,
-        .mean = means (nn, stat),
-        .rstd = deviations (nn, stat, r.n),
+        .stat = pass_data (pass, phase, NORM_STAT),
     };
 
     if (kern_norm_fwd (nn->kern, &k, nn->compute, err) < 0)
@@ -157,10 +145,10 @@ static int norm_fwd (const struct pass *pass, const struct phase *phase, struct 
 static int norm_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
     const struct nn *nn = pass->nn;
-    const struct tensor *stat = pass_tensor (pass, phase, NORM_STAT);
     const struct param *weight = pass_param (pass, phase, NORM_WEIGHT);
     const struct rows r = find_rows (pass, phase, true);
     const struct kern_norm_bwd k = {
+        .kind = nn->config.norm,
         .rows = r.n,
         .cols = r.cols,
         .dtype = nn->dtype,
@@ -170,14 +158,13 @@ static int norm_bwd (const struct pass *pass, const struct phase *phase, struct 
         .x_rows = r.x_rows,
         .weight = value_of (weight),
         .one_plus = nn->config.norm_1p,
-        .mean = means (nn, stat),
-        .rstd = deviations (nn, stat, r.n),
+        .stat = pass_data (pass, phase, NORM_STAT),
         .dx = r.dx,
         .dx_rows = r.dx_rows,
         .accumulate_dx = phase->adds,
         .dweight = gradient_of (weight),
         .dbias = gradient_of (pass_param (pass, phase, NORM_BIAS)),
-        .grad_dtype = weight->grad_dtype,
+        .grad_dtype = weight ? weight->grad_dtype : MG_FLOAT32,
     };
 
     return kern_norm_bwd (nn->kern, &k, nn->compute, err);
@@ -189,12 +176,10 @@ static int norm_bwd (const struct pass *pass, const struct phase *phase, struct 
 static double norm_flops (const struct layer_spec *spec, const struct phase *phase,
                           const struct nn *nn, const struct nn_shape *shape)
 {
-    const struct layer_param *weight = &spec->param[phase->operand[NORM_WEIGHT]];
-
-    (void)nn;
+    (void)spec, (void)nn;
     if (phase->norm_rows != NORM_LATENT)
         return 0;
-    return 2.0 * (double)shape->tokens * (double)weight->global[0];
+    return 2.0 * (double)shape->tokens * (double)phase->norm_cols;
 }
 
 const struct layer_op op_norm = {

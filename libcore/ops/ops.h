@@ -16,13 +16,14 @@
 
 /* y = norm (x), of the rows that norm_rows of the phase names.  Backward awaits the tensor-parallel
  * side stream, on which a linear layer started to reduce dy; dy then holds the sum of this rank's
- * rows.  An RMSNorm has no bias, and its 'stat' has one row less.
+ * rows.  The norm's kind (kernels/norm.h) says whether there is a weight and a bias, and how many
+ * rows 'stat' has.
  *
  * NORM_HIDDEN: x, y and dx have this rank's rows, dy has the rows of all tokens.
  * NORM_HEADS: x is the fused product, y has the heads alone, and dx are their columns in the
  *   gradient of the product.  'which' of the phase is HEADS_QUERIES or HEADS_KEYS.
- * NORM_LATENT: columns of x behind the weight's are copied to y.  dy and dx may be one tensor, of
- *   which this rank's own rows are used.
+ * NORM_LATENT: columns of x behind those that are normalised are copied to y.  dy and dx may be one
+ *   tensor, of which this rank's own rows are used.
  */
 enum { NORM_X, NORM_Y, NORM_STAT, NORM_WEIGHT, NORM_BIAS, NORM_DY, NORM_DX };
 extern const struct layer_op op_norm;
@@ -33,7 +34,7 @@ extern const struct layer_op op_norm;
  */
 enum { COLUMN_X, COLUMN_Y, COLUMN_WEIGHT, COLUMN_BIAS, COLUMN_DY, COLUMN_DX, COLUMN_ALL_ROWS,
        COLUMN_CONVERTED };
-extern const struct layer_op op_linear_column, op_linear_logits, op_detached_logits;
+extern const struct layer_op op_linear_column, op_linear_logits;
 
 /* y = x W^T with this rank's columns of x.  y is a summand: op_reduce has to follow.  Backward
  * gathers dy first.
@@ -177,7 +178,7 @@ extern const struct layer_op op_residual;
  * summand: op_reduce has to follow.
  */
 enum { WORD_OUT, WORD_TABLE, WORD_DOUT, WORD_TOKENS, WORD_ALL_ROWS };
-extern const struct layer_op op_word, op_detached_word;
+extern const struct layer_op op_word;
 
 /* out = dropout (own rows of x + rows of the position table).  Backward overwrites dout.  'at' is
  * there if positions are reset: those of all tokens.
@@ -185,11 +186,11 @@ extern const struct layer_op op_word, op_detached_word;
 enum { POSITION_X, POSITION_OUT, POSITION_TABLE, POSITION_DOUT, POSITION_SAMPLES, POSITION_AT };
 extern const struct layer_op op_position;
 
-/* out = dropout (own rows of x), for a model without learned positions.  Backward overwrites
- * dout.
+/* out = dropout (own rows of x), for a model without learned positions.  Backward overwrites dout,
+ * if there is one.
  */
 enum { DROPOUT_X, DROPOUT_OUT, DROPOUT_DOUT, DROPOUT_SAMPLES };
-extern const struct layer_op op_embedding_dropout, op_detached_dropout;
+extern const struct layer_op op_embedding_dropout;
 
 /* y = x, for a chunk without layers. */
 enum { COPY_X, COPY_Y };

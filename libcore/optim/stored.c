@@ -9,14 +9,14 @@
 #include "libcore/optim/stored.h"
 
 /* A chunk of values as they are stored, in the memory of the bounce. */
-struct part {
+struct stored_part {
     struct kern_state at;
     size_t data, upper; /* bytes of an element */
 };
 
-static struct part part_of (const struct stored *s, const struct bounce *bounce)
+static struct stored_part part_of (const struct stored *s, const struct bounce *bounce)
 {
-    struct part c = { .at = s->at, .data = mg_dtype_size (s->at.dtype) };
+    struct stored_part c = { .at = s->at, .data = mg_dtype_size (s->at.dtype) };
 
     c.at.data = bounce->memory;
     if (s->at.upper) {
@@ -58,7 +58,7 @@ int stored_read_host (const struct kernels *host, const struct stored *s, int64_
 int stored_read (const struct kernels *host, const struct stored *s, int64_t n, float *out,
                  const struct bounce *bounce, struct mg_stream *stream, struct mg_error *err)
 {
-    const struct part c = part_of (s, bounce);
+    const struct stored_part c = part_of (s, bounce);
 
     for (int64_t from = 0, some; from < n; from += some) {
         some = n - from < STORED_CHUNK ? n - from : STORED_CHUNK;
@@ -73,9 +73,9 @@ int stored_read (const struct kernels *host, const struct stored *s, int64_t n, 
     return 0;
 }
 
-static int write_chunk (const struct kernels *host, const struct stored *s, const struct part *c,
-                        int64_t from, int64_t n, const float *in, struct mg_stream *stream,
-                        struct mg_error *err)
+static int write_chunk (const struct kernels *host, const struct stored *s,
+                        const struct stored_part *c, int64_t from, int64_t n,
+                        const float *in, struct mg_stream *stream, struct mg_error *err)
 {
     const struct kern_cast cast = { .n = n, .scale = 1, .x = in, .from = MG_FLOAT32,
                                     .y = c->at.data, .to = c->at.dtype };
@@ -97,7 +97,7 @@ int stored_write (const struct kernels *host, const struct stored *s, int64_t n,
                   const float *in, const struct bounce *bounce, struct mg_stream *stream,
                   struct mg_error *err)
 {
-    const struct part c = part_of (s, bounce);
+    const struct stored_part c = part_of (s, bounce);
 
     for (int64_t from = 0, some; from < n; from += some) {
         some = n - from < STORED_CHUNK ? n - from : STORED_CHUNK;

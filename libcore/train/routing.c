@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/model/gpt.h"
 #include "libcore/train/routing.h"
 
 const char *const routing_loss_names[ROUTER_NUM_LOSSES] = {
@@ -77,7 +76,7 @@ int routing_collect (struct routing *r, struct mg_error *err)
 
 bool routing_has_layer (const struct routing *r, int layer)
 {
-    return r->stats && gpt_has_experts (model_config_of (r->model), layer);
+    return r->stats && model_has_experts (model_config_of (r->model), layer);
 }
 
 static void write_real (FILE *file, const char *name, double value)

@@ -90,8 +90,9 @@ static void test_activations (void)
     struct mg_error err = { "" };
     struct model_config m;
 
-    ok (MAKE (m, NULL) == 0 && !m.gated && m.activation == KERN_GELU_TANH && !m.rms_norm
-            && m.positions == MODEL_LEARNED && !m.window.on && m.num_groups == 0,
+    ok (MAKE (m, NULL) == 0 && !m.gated && m.activation == KERN_GELU_TANH
+            && m.norm == KERN_LAYER_NORM && m.positions == MODEL_LEARNED && !m.window.on
+            && m.num_groups == 0,
         "GPT-2's layer by default %s", err.text);
     ok (MAKE (m, "--swiglu", "--glu-linear-offset", "1", "--activation-func-clamp-value=7") == 0
             && m.gated && m.activation == KERN_SILU && m.glu_offset == 1
@@ -115,8 +116,8 @@ static void test_attention (void)
     ok (MAKE (m, "--group-query-attention", "--num-query-groups=2", "--qk-layernorm",
               "--disable-bias-linear", "--add-qkv-bias", "--normalization=RMSNorm",
               "--apply-layernorm-1p") == 0
-            && m.num_groups == 2 && m.qk_norm && m.no_linear_bias && m.qkv_bias && m.rms_norm
-            && m.norm_1p, "two groups, norms, biases %s", err.text);
+            && m.num_groups == 2 && m.qk_norm && m.no_linear_bias && m.qkv_bias
+            && m.norm == KERN_RMS_NORM && m.norm_1p, "two groups, norms, biases %s", err.text);
     ok (MAKE (m, "--window-size", "(7, 0)", "--window-attn-skip-freq", "2") == 0 && m.window.on
             && m.window.left == 7 && m.window.right == 0
             && pattern_at (&m.window.layers, 0, false) && !pattern_at (&m.window.layers, 1, false),
@@ -161,9 +162,25 @@ static void test_positions (void)
             && m.positions == MODEL_NO_POSITIONS, "no positions");
 }
 
+/* Every kind of norm has a name, which the help of --normalization has, too. */
+static void test_norms (void)
+{
+    const char *help = train_arg_find ("normalization")->info->help;
+    struct model_config m;
+    struct mg_error err = { "" };
+
+    for (int i = 0; i < KERN_NUM_NORMS; i++) {
+        const char *name = kern_norm_kinds[i].name;
+
+        ok (MAKE (m, "--normalization", name) == 0 && m.norm == (enum kern_norm)i
+                && strstr (help, name), "%s %s", name, err.text);
+    }
+}
+
 int main (void)
 {
     test_refusals ();
+    test_norms ();
     test_activations ();
     test_attention ();
     test_positions ();

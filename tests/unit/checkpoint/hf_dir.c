@@ -16,7 +16,7 @@
 static const struct model_config config = {
     .num_layers = 2, .hidden_size = 8, .ffn_hidden_size = 10, .num_heads = 4, .num_groups = 2,
     .kv_channels = 2, .seq_length = 5, .max_positions = 5, .vocab_size = 7,
-    .padded_vocab_size = 7, .norm_epsilon = 1e-6, .rms_norm = true, .no_linear_bias = true,
+    .padded_vocab_size = 7, .norm_epsilon = 1e-6, .norm = KERN_RMS_NORM, .no_linear_bias = true,
     .activation = KERN_SILU, .gated = true, .positions = MODEL_ROPE,
     .rope = { .base = 10000, .percent = 1, .interpolation = 1, .factor = 1, .original = 1 },
 };

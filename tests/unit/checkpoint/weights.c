@@ -370,7 +370,7 @@ static void test_forms (void)
 static const struct model_config experts = {
     .num_layers = 2, .hidden_size = 6, .ffn_hidden_size = 10, .num_heads = 3, .seq_length = 5,
     .max_positions = 5, .vocab_size = 7, .padded_vocab_size = 7, .norm_epsilon = 1e-6,
-    .rms_norm = true, .qk_norm = true, .no_linear_bias = true, .gated = true,
+    .norm = KERN_RMS_NORM, .qk_norm = true, .no_linear_bias = true, .gated = true,
     .activation = KERN_SILU, .positions = MODEL_ROPE,
     .rope = { .base = 10000, .percent = 1, .interpolation = 1, .factor = 1, .original = 1 },
     .latent = { .on = true, .kv_rank = 4, .qk_dim = 3, .rope_dim = 2, .v_dim = 5 },

@@ -152,22 +152,22 @@ static void run_norm (struct golden *g)
     float *grads = room (g, (size_t)(2 * cols)), *x = floats (g, "x");
     float *weight = floats (g, "weight");
     struct kern_norm_fwd f
-        = { .rows = rows,
+        = { .kind = rms ? KERN_RMS_NORM : KERN_LAYER_NORM,
+            .rows = rows,
             .cols = cols,
             .x = x,
             .weight = weight,
             .bias = rms ? NULL : floats (g, "bias"),
             .eps = json_number_value (json_object_get (g->params, "eps")),
             .y = y,
-            .mean = rms ? NULL : stat,
-            .rstd = stat + rows };
-    struct kern_norm_bwd b = { .rows = rows,
+            .stat = stat };
+    struct kern_norm_bwd b = { .kind = f.kind,
+                               .rows = rows,
                                .cols = cols,
                                .dy = floats (g, "upstream"),
                                .x = x,
                                .weight = weight,
-                               .mean = f.mean,
-                               .rstd = stat + rows,
+                               .stat = stat,
                                .dx = y,
                                .dweight = grads,
                                .dbias = rms ? NULL : grads + cols };

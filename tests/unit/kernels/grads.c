@@ -27,7 +27,7 @@ struct problem {
     enum mg_dtype dtype, grad_dtype;
     void *input[INPUTS]; /* elements of dtype */
     void *dx;
-    float *mean, *rstd;
+    float *stat;
     int32_t *id;
     int64_t sample[2];
 };
@@ -68,7 +68,7 @@ static int norm_bwd (const struct kernels *k, const struct problem *p, void *gra
 {
     struct kern_norm_bwd a = {
         .rows = p->rows, .cols = p->cols, .dy = p->input[0], .x = p->input[1],
-        .weight = p->input[2], .mean = p->mean, .rstd = p->rstd, .dx = p->dx,
+        .weight = p->input[2], .stat = p->stat, .dx = p->dx,
         .dweight = grad, .dtype = p->dtype, .grad_dtype = p->grad_dtype,
     };
 
@@ -159,8 +159,7 @@ static struct problem problem_open (const struct shape *s, enum mg_dtype dtype)
     for (uint64_t i = 0; i < INPUTS; i++)
         p.input[i] = elements (n + (size_t)s->cols, dtype, i + 1);
     p.dx = kit_alloc (n + 1, sizeof (float));
-    p.mean = elements ((size_t)s->rows, MG_FLOAT32, 8);
-    p.rstd = elements ((size_t)s->rows, MG_FLOAT32, 9);
+    p.stat = elements (2 * (size_t)s->rows, MG_FLOAT32, 8);
     p.id = kit_alloc ((size_t)s->rows + 1, sizeof (*p.id));
     for (int64_t t = 0; t < s->rows; t++)
         p.id[t] = (int32_t)(t * t % (s->rows / 2 + 3));
@@ -172,8 +171,7 @@ static void problem_close (struct problem *p)
     for (int i = 0; i < INPUTS; i++)
         free (p->input[i]);
     free (p->dx);
-    free (p->mean);
-    free (p->rstd);
+    free (p->stat);
     free (p->id);
 }
 

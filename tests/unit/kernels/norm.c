@@ -1,4 +1,4 @@
-/* norm - layer norm and RMS norm against their formulas in double, these against differences */
+/* norm - norms of each kind against their formulas in double, these against differences */
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,10 +22,11 @@ static const struct shape shapes[] = {
 struct problem {
     const struct shape *s;
     size_t n, rows, cols;
-    struct kit_array x, dy, weight, bias, mean, rstd;
+    struct kit_array x, dy, weight, bias, stat;
     struct kit_array before; /* of dx, dweight, dbias */
-    bool accumulate, rms, no_bias;
-    double *want; /* y, mean, rstd; or dx, dweight, dbias */
+    enum kern_norm kind;
+    bool accumulate, no_bias;
+    double *want; /* y, stat; or dx, dweight, dbias */
 };
 
 static void problem_open (struct problem *p, const struct shape *s)
@@ -39,8 +40,7 @@ static void problem_open (struct problem *p, const struct shape *s)
     p->dy = kit_array (p->n, 2);
     p->weight = kit_array (p->cols, 3);
     p->bias = kit_array (p->cols, 1);
-    p->mean = kit_array (p->rows, 0);
-    p->rstd = kit_array (p->rows, 3);
+    p->stat = kit_array (2 * p->rows, 3);
     p->before = kit_array (p->n + 2 * p->cols, 1);
     kit_random (p->x.x, p->n, 1);
     kit_random (p->dy.x, p->n, 2);
@@ -58,8 +58,7 @@ static void problem_close (struct problem *p)
     kit_array_free (&p->dy);
     kit_array_free (&p->weight);
     kit_array_free (&p->bias);
-    kit_array_free (&p->mean);
-    kit_array_free (&p->rstd);
+    kit_array_free (&p->stat);
     kit_array_free (&p->before);
     free (p->want);
 }
@@ -70,7 +69,7 @@ static void moments (const struct problem *p, size_t row, double *mean, double *
     double var = 0;
 
     *mean = 0;
-    for (size_t c = 0; c < p->cols && !p->rms; c++)
+    for (size_t c = 0; c < p->cols && p->kind == KERN_LAYER_NORM; c++)
         *mean += x[c] / (double)p->cols;
     for (size_t c = 0; c < p->cols; c++)
         var += (x[c] - *mean) * (x[c] - *mean) / (double)p->cols;
@@ -82,8 +81,15 @@ static double bias_of (const struct problem *p, size_t col)
     return p->no_bias ? 0 : (double)p->bias.x[col];
 }
 
+static size_t num_stats (const struct problem *p)
+{
+    return (size_t)kern_norm_kinds[p->kind].stats * p->rows;
+}
+
 static void solve_fwd (struct problem *p)
 {
+    double *stat = p->want + p->n;
+
     for (size_t r = 0; r < p->rows; r++) {
         double mean, rstd;
 
@@ -93,28 +99,31 @@ static void solve_fwd (struct problem *p)
 
             p->want[r * p->cols + c] = xhat * p->weight.x[c] + bias_of (p, c);
         }
-        p->want[p->n + r] = p->rms ? NAN : mean;
-        p->want[p->n + p->rows + r] = rstd;
-        p->mean.x[r] = (float)mean;
-        p->rstd.x[r] = (float)rstd;
+        if (p->kind == KERN_LAYER_NORM)
+            stat[r] = mean;
+        stat[p->kind == KERN_LAYER_NORM ? p->rows + r : r] = rstd;
     }
+    for (size_t i = 0; i < num_stats (p); i++)
+        p->stat.x[i] = (float)stat[i];
 }
 
-/* From the rounded mean and rstd, as the kernel gets them. */
+/* From the rounded statistics, as the kernel gets them. */
 static void solve_bwd (struct problem *p)
 {
     double *dweight = p->want + p->n, *dbias = dweight + p->cols;
+    bool layer = p->kind == KERN_LAYER_NORM;
 
     for (size_t i = 0; i < p->n + 2 * p->cols; i++)
         p->want[i] = i >= p->n || p->accumulate ? p->before.x[i] : 0;
     for (size_t r = 0; r < p->rows; r++) {
-        double mean = p->mean.x[r], rstd = p->rstd.x[r], mean_g = 0, mean_gx = 0;
+        double mean = layer ? p->stat.x[r] : 0, rstd = p->stat.x[layer ? p->rows + r : r];
+        double mean_g = 0, mean_gx = 0;
 
         for (size_t c = 0; c < p->cols; c++) {
             double dy = p->dy.x[r * p->cols + c];
             double xhat = (p->x.x[r * p->cols + c] - mean) * rstd;
 
-            mean_g += p->rms ? 0 : dy * p->weight.x[c] / (double)p->cols;
+            mean_g += !layer ? 0 : dy * p->weight.x[c] / (double)p->cols;
             mean_gx += dy * p->weight.x[c] * xhat / (double)p->cols;
             dweight[c] += dy * xhat;
             dbias[c] += p->no_bias ? 0 : dy;
@@ -132,15 +141,15 @@ static void solve_bwd (struct problem *p)
 static int run_fwd (const struct kernels *k, const void *arg, float *out)
 {
     const struct problem *p = arg;
-    struct kern_norm_fwd a = { .rows = p->s->rows,
+    struct kern_norm_fwd a = { .kind = p->kind,
+                               .rows = p->s->rows,
                                .cols = p->s->cols,
                                .x = p->x.x,
                                .weight = p->weight.x,
                                .bias = p->no_bias ? NULL : p->bias.x,
                                .eps = p->s->eps,
                                .y = out,
-                               .mean = p->rms ? NULL : out + p->n,
-                               .rstd = out + p->n + p->rows };
+                               .stat = out + p->n };
 
     return kern_norm_fwd (k, &a, NULL, NULL);
 }
@@ -148,13 +157,13 @@ static int run_fwd (const struct kernels *k, const void *arg, float *out)
 static int run_bwd (const struct kernels *k, const void *arg, float *out)
 {
     const struct problem *p = arg;
-    struct kern_norm_bwd a = { .rows = p->s->rows,
+    struct kern_norm_bwd a = { .kind = p->kind,
+                               .rows = p->s->rows,
                                .cols = p->s->cols,
                                .dy = p->dy.x,
                                .x = p->x.x,
                                .weight = p->weight.x,
-                               .mean = p->rms ? NULL : p->mean.x,
-                               .rstd = p->rstd.x,
+                               .stat = p->stat.x,
                                .dx = out,
                                .accumulate_dx = p->accumulate,
                                .dweight = out + p->n,
@@ -183,14 +192,14 @@ static double loss (const void *arg)
     return sum;
 }
 
-static void test_differences (bool rms)
+static void test_differences (enum kern_norm kind)
 {
     static const struct shape s = { 3, 9, 0.5, 1e-2 };
     struct problem p;
     double worst = 0;
 
     problem_open (&p, &s);
-    p.rms = rms;
+    p.kind = kind;
     solve_fwd (&p);
     memset (p.before.x, 0, p.before.n * sizeof (float));
     solve_bwd (&p);
@@ -202,8 +211,8 @@ static void test_differences (bool rms)
         worst = fmax (
             worst, fabs (p.want[p.n + p.cols + c] - kit_slope (loss, &p, &p.bias.x[c])));
     }
-    ok (worst < 1e-4, "the formulas of %s norm's backward pass are differences (%.2g)",
-        rms ? "RMS" : "layer", worst);
+    ok (worst < 1e-4, "the formulas of %s's backward pass are differences (%.2g)",
+        kern_norm_kinds[kind].name, worst);
     problem_close (&p);
 }
 
@@ -212,7 +221,7 @@ static void test_not_finite (const struct kit_variant *v)
 {
     float x[3 * 40], y[3 * 40], w[40], stat[6];
     struct kern_norm_fwd a = { .rows = 3, .cols = 40, .x = x, .weight = w, .bias = w,
-                               .eps = 1e-5, .y = y, .mean = stat, .rstd = stat + 3 };
+                               .eps = 1e-5, .y = y, .stat = stat };
 
     kit_random (x, 120, 1);
     kit_random (w, 40, 2);
@@ -231,16 +240,18 @@ static void test_rows (const struct kit_variant *v)
     const struct kern_rows apart = { .inner = 2, .stride_outer = WIDTH, .stride_inner = COLS };
     float x[N], dy[N], y[N], dx[N], w[COLS], from_one[COLS], stat[4 * ROWS], grads[2][COLS];
     float x2[ROWS * COLS], dy2[ROWS * COLS], y2[ROWS * COLS], dx2[ROWS * COLS];
-    struct kern_norm_fwd f = { .rows = ROWS, .cols = COLS, .x = x, .weight = from_one,
-                               .x_rows = apart, .y_rows = apart, .one_plus = true,
-                               .eps = 1e-5, .y = y, .rstd = stat };
-    struct kern_norm_fwd f2 = { .rows = ROWS, .cols = COLS, .x = x2, .weight = w, .eps = 1e-5,
-                                .y = y2, .rstd = stat + ROWS };
-    struct kern_norm_bwd b = { .rows = ROWS, .cols = COLS, .dy = dy, .x = x, .weight = from_one,
-                               .dy_rows = apart, .x_rows = apart, .dx_rows = apart,
-                               .one_plus = true, .rstd = stat, .dx = dx, .dweight = grads[0] };
-    struct kern_norm_bwd b2 = { .rows = ROWS, .cols = COLS, .dy = dy2, .x = x2, .weight = w,
-                                .rstd = stat, .dx = dx2, .dweight = grads[1] };
+    struct kern_norm_fwd f = { .kind = KERN_RMS_NORM, .rows = ROWS, .cols = COLS, .x = x,
+                               .weight = from_one, .x_rows = apart, .y_rows = apart,
+                               .one_plus = true, .eps = 1e-5, .y = y, .stat = stat };
+    struct kern_norm_fwd f2 = { .kind = KERN_RMS_NORM, .rows = ROWS, .cols = COLS, .x = x2,
+                                .weight = w, .eps = 1e-5, .y = y2, .stat = stat + ROWS };
+    struct kern_norm_bwd b = { .kind = KERN_RMS_NORM, .rows = ROWS, .cols = COLS, .dy = dy,
+                               .x = x, .weight = from_one, .dy_rows = apart, .x_rows = apart,
+                               .dx_rows = apart, .one_plus = true, .stat = stat, .dx = dx,
+                               .dweight = grads[0] };
+    struct kern_norm_bwd b2 = { .kind = KERN_RMS_NORM, .rows = ROWS, .cols = COLS, .dy = dy2,
+                                .x = x2, .weight = w, .stat = stat, .dx = dx2,
+                                .dweight = grads[1] };
     bool same = true, kept = true;
 
     kit_random (x, N, 1);
@@ -272,18 +283,18 @@ static void test_rows (const struct kit_variant *v)
     ok (kept, "%s: nothing is written between them", v->name);
 }
 
-static void test_shape (const struct kit *kit, size_t i, bool rms, bool no_bias)
+static void test_shape (const struct kit *kit, size_t i, enum kern_norm kind, bool no_bias)
 {
     struct problem p;
     /* A mean of 100 leaves x - mean 100 times less exact. */
     double tol = 2e-6 * (1 + shapes[i].offset);
-    const char *norm = rms ? "RMS norm" : "layer norm", *bias = no_bias ? ", no bias" : "";
+    const char *norm = kern_norm_kinds[kind].name, *bias = no_bias ? ", no bias" : "";
 
     problem_open (&p, &shapes[i]);
-    p.rms = rms;
+    p.kind = kind;
     p.no_bias = no_bias;
     solve_fwd (&p);
-    kit_check (kit, run_fwd, &p, p.n + 2 * p.rows, p.want, tol, "%s%s, forward, shape %zu",
+    kit_check (kit, run_fwd, &p, p.n + num_stats (&p), p.want, tol, "%s%s, forward, shape %zu",
                norm, bias, i);
     for (int accumulate = 0; accumulate < 2; accumulate++) {
         p.accumulate = accumulate;
@@ -299,11 +310,11 @@ int main (void)
     struct kit kit;
 
     kit_open (&kit);
-    test_differences (false);
-    test_differences (true);
+    for (int kind = 0; kind < KERN_NUM_NORMS; kind++)
+        test_differences ((enum kern_norm)kind);
     for (size_t i = 0; i < sizeof (shapes) / sizeof (shapes[0]); i++)
-        for (int form = 0; form < 4; form++)
-            test_shape (&kit, i, form & 1, form & 2);
+        for (int form = 0; form < 2 * KERN_NUM_NORMS; form++)
+            test_shape (&kit, i, (enum kern_norm)(form / 2), form % 2);
     for (size_t i = 0; i < kit.count; i++) {
         test_not_finite (&kit.variants[i]);
         test_rows (&kit.variants[i]);

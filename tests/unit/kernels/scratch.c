@@ -47,7 +47,7 @@ static int run_norm (const struct kernels *k, const struct operands *o,
 {
     struct kern_norm_bwd n = {
         .rows = c->m, .cols = c->n, .dtype = c->dtype,
-        .dy = o->a, .x = o->b, .weight = o->d, .mean = o->d, .rstd = o->d, .dx = o->c,
+        .dy = o->a, .x = o->b, .weight = o->d, .stat = o->a, .dx = o->c,
         .dweight = o->d + MAX, .dbias = o->d + 2 * MAX, .grad_dtype = c->c_dtype,
     };
 

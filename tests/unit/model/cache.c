@@ -36,7 +36,8 @@ static struct model_config modern (void)
 
     c.num_groups = 2;
     c.positions = MODEL_ROPE;
-    c.qk_norm = c.rms_norm = c.no_linear_bias = c.gated = true;
+    c.qk_norm = c.no_linear_bias = c.gated = true;
+    c.norm = KERN_RMS_NORM;
     c.window = (struct model_window){ .on = true, .left = 2, .right = 0,
                                       .layers = { .every = 2 } };
     c.softmax = MODEL_LEARNABLE;
@@ -57,7 +58,8 @@ static struct model_config latents (void)
     struct model_config c = config_of ();
 
     c.positions = MODEL_ROPE;
-    c.qk_norm = c.rms_norm = c.no_linear_bias = true;
+    c.qk_norm = c.no_linear_bias = true;
+    c.norm = KERN_RMS_NORM;
     c.latent = (struct model_latent){ .on = true, .q_rank = 6, .kv_rank = 8, .qk_dim = 4,
                                       .rope_dim = 4, .v_dim = 3 };
     return c;

@@ -55,7 +55,8 @@ static void test_latent (void)
     own.config.latent = (struct model_latent){ .on = true, .q_rank = 9, .kv_rank = 8,
                                                .qk_dim = 5, .rope_dim = 4, .v_dim = 3 };
     own.config.softmax = MODEL_LEARNABLE;
-    own.config.rms_norm = own.config.qk_norm = own.config.no_linear_bias = true;
+    own.config.norm = KERN_RMS_NORM;
+    own.config.qk_norm = own.config.no_linear_bias = true;
     nn_set_sizes (&own);
     ok (gpt_spec (GPT_LAYER, &own, &shape, &spec, &err) == 0, "latents: whole %s", err.text);
     is_int (spec.num_params, NUM, "latents: parameters");

@@ -67,7 +67,8 @@ static void test_deepseek (void)
     struct mg_error err = { "" };
 
     c.positions = MODEL_ROPE;
-    c.rms_norm = c.qk_norm = c.no_linear_bias = c.gated = true;
+    c.norm = KERN_RMS_NORM;
+    c.qk_norm = c.no_linear_bias = c.gated = true;
     rope_config_init (&c.rope);
     c.latent = (struct model_latent){ true, .q_rank = 5, .kv_rank = 4, .qk_dim = 3, .rope_dim = 2,
                                       .v_dim = 7 };
@@ -100,7 +101,8 @@ static struct model_config with_experts (void)
     struct model_config c = config;
 
     c.positions = MODEL_ROPE;
-    c.rms_norm = c.no_linear_bias = c.gated = true;
+    c.norm = KERN_RMS_NORM;
+    c.no_linear_bias = c.gated = true;
     rope_config_init (&c.rope);
     c.moe = (struct model_moe){ .experts = EXPERTS, .ffn_hidden_size = EXPERT_FFN, .topk = 2,
                                .layers = { .list = "[0,1]" } };

@@ -170,6 +170,33 @@ static void test_inputs (void)
     refused (&spec, "embedding: word_embeddings reads forward tokens, which is not there then");
 }
 
+/* A frozen phase does without what the gradients of its parameters need. */
+static void test_frozen (void)
+{
+    struct layer_spec spec = whole (GPT_HEAD);
+    struct phase *logits = phase_of (&spec, "output_layer"), word;
+
+    ok (layer_access (logits, COLUMN_X, true) == OPERAND_READ
+            && layer_access (logits, COLUMN_WEIGHT, true) == (OPERAND_READ | OPERAND_ADD),
+        "a product reads its input for the weight's gradient");
+    logits->frozen = true;
+    ok (layer_access (logits, COLUMN_X, true) == 0
+            && layer_access (logits, COLUMN_ALL_ROWS, true) == 0
+            && layer_access (logits, COLUMN_WEIGHT, true) == OPERAND_READ,
+        "but not if it is frozen");
+    ok (layer_access (logits, COLUMN_X, false) == OPERAND_READ
+            && layer_access (logits, COLUMN_DX, true) == (OPERAND_WRITE | OPERAND_ASIDE)
+            && layer_runs_backward (logits), "the rest stays");
+    spec = whole (GPT_EMBEDDING);
+    word = *phase_of (&spec, "word_embeddings");
+    ok (layer_runs_backward (&word) && layer_access (&word, WORD_TOKENS, true) == OPERAND_READ,
+        "a table of embeddings is trained");
+    word.frozen = true;
+    ok (!layer_runs_backward (&word) && layer_access (&word, WORD_TOKENS, true) == 0
+            && layer_access (&word, WORD_TABLE, false) == OPERAND_READ,
+        "a frozen one has no backward half");
+}
+
 /* --- a running layer --- */
 
 static bool open_side;
@@ -276,6 +303,7 @@ int main (void)
     test_experts ();
     test_again ();
     test_inputs ();
+    test_frozen ();
     open_side = false;
     test_run ();
     test_asked ();

@@ -1,130 +1,79 @@
-/* The parameters of a model with multi-token prediction: over all stages each has its place, is
- * counted once, and is registered in Megatron-core's order.
+/* mtp - operations of layers for multi-token prediction: the projection of two inputs, a tensor
+ * that two layers read
  */
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "libcore/model/model_params.h"
 #include "tests/tap/tap.h"
+#include "tests/unit/ops/kit.h"
 
-enum { LAYERS = 2, MTP = 2, MAX = 64 };
+enum { SEQ = 5, BATCH = 2, TOKENS = SEQ * BATCH, HIDDEN = 12, N = TOKENS * HIDDEN };
 
-static const char *const names[] = {
-    "embedding.word_embeddings.weight",
-    "decoder.layers.0.input_layernorm.weight",
-    "decoder.layers.0.self_attention.linear_proj.weight",
-    "decoder.layers.0.self_attention.linear_qkv.weight",
-    "decoder.layers.0.pre_mlp_layernorm.weight",
-    "decoder.layers.0.mlp.linear_fc1.weight",
-    "decoder.layers.0.mlp.linear_fc2.weight",
-    "decoder.layers.1.input_layernorm.weight",
-    "decoder.layers.1.self_attention.linear_proj.weight",
-    "decoder.layers.1.self_attention.linear_qkv.weight",
-    "decoder.layers.1.pre_mlp_layernorm.weight",
-    "decoder.layers.1.mlp.linear_fc1.weight",
-    "decoder.layers.1.mlp.linear_fc2.weight",
-    "decoder.final_layernorm.weight",
-    "mtp.layers.0.enorm.weight",
-    "mtp.layers.0.hnorm.weight",
-    "mtp.layers.0.eh_proj.weight",
-    "mtp.layers.0.mtp_model_layer.input_layernorm.weight",
-    "mtp.layers.0.mtp_model_layer.self_attention.linear_proj.weight",
-    "mtp.layers.0.mtp_model_layer.self_attention.linear_qkv.weight",
-    "mtp.layers.0.mtp_model_layer.pre_mlp_layernorm.weight",
-    "mtp.layers.0.mtp_model_layer.mlp.linear_fc1.weight",
-    "mtp.layers.0.mtp_model_layer.mlp.linear_fc2.weight",
-    "mtp.layers.0.final_layernorm.weight",
-    "mtp.layers.1.enorm.weight",
-    "mtp.layers.1.hnorm.weight",
-    "mtp.layers.1.eh_proj.weight",
-    "mtp.layers.1.mtp_model_layer.input_layernorm.weight",
-    "mtp.layers.1.mtp_model_layer.self_attention.linear_proj.weight",
-    "mtp.layers.1.mtp_model_layer.self_attention.linear_qkv.weight",
-    "mtp.layers.1.mtp_model_layer.pre_mlp_layernorm.weight",
-    "mtp.layers.1.mtp_model_layer.mlp.linear_fc1.weight",
-    "mtp.layers.1.mtp_model_layer.mlp.linear_fc2.weight",
-    "mtp.layers.1.final_layernorm.weight",
-    "output_layer.weight",
-};
-enum { NUM = sizeof (names) / sizeof (names[0]) };
-
-static struct model_config config_of (bool tied)
+static void test_pair (void)
 {
-    return (struct model_config){
-        .num_layers = LAYERS, .mtp_num_layers = MTP, .mtp_scaling_factor = 0.1,
-        .hidden_size = 24, .ffn_hidden_size = 40, .num_heads = 4, .kv_channels = 6,
-        .seq_length = 6, .max_positions = 6, .vocab_size = 11, .padded_vocab_size = 12,
-        .positions = MODEL_ROPE, .rms_norm = true, .no_linear_bias = true,
-        .tied_embeddings = tied, .init_std = 0.02,
-    };
+    double want[N];
+    struct ops_kit k;
+    int a, b, both, sum, out, dout, columns, da, db, w;
+
+    ops_open (&k, (struct model_config){ .num_layers = 1 }, BATCH);
+    a = ops_random (&k, "a", TOKENS, HIDDEN);
+    b = ops_random (&k, "b", TOKENS, HIDDEN);
+    both = ops_zeros (&k, "both", MG_FLOAT32, TOKENS, 2 * HIDDEN);
+    sum = ops_zeros (&k, "sum", MG_FLOAT32, TOKENS, HIDDEN);
+    out = ops_zeros (&k, "out", MG_FLOAT32, TOKENS, HIDDEN);
+    dout = ops_random (&k, "dout", TOKENS, HIDDEN);
+    columns = ops_zeros (&k, "columns", MG_FLOAT32, TOKENS, HIDDEN);
+    da = ops_zeros (&k, "da", MG_FLOAT32, TOKENS, HIDDEN);
+    db = ops_zeros (&k, "db", MG_FLOAT32, TOKENS, HIDDEN);
+    w = ops_param (&k, "weight", HIDDEN, 2 * HIDDEN);
+    for (int i = 0; i < N; i++) {
+        want[i] = 0;
+        for (int l = 0; l < 2 * HIDDEN; l++)
+            want[i] += (double)ops_at (&k, l < HIDDEN ? a : b)[i / HIDDEN * HIDDEN + l % HIDDEN]
+                       * (double)ops_value (&k, w)[i % HIDDEN * 2 * HIDDEN + l];
+    }
+    ops_phase (&k, &(struct phase){ .op = &op_project_pair,
+                                    .operand = { [PAIR_A] = a, [PAIR_B] = b, [PAIR_BOTH] = both,
+                                                 [PAIR_SUM] = sum, [PAIR_OUT] = out,
+                                                 [PAIR_WEIGHT] = w, [PAIR_DOUT] = dout,
+                                                 [PAIR_COLUMNS] = columns, [PAIR_DA] = da,
+                                                 [PAIR_DB] = db } });
+    ops_forward (&k);
+    ok (ops_difference (ops_at (&k, out), want, N) < 1e-5, "the product of both inputs");
+    ops_backward (&k);
+    ops_check_slopes (&k, out, ops_at (&k, dout),
+                      (struct ops_slope[]){
+                          { "the first input", ops_at (&k, a), ops_at (&k, da), N },
+                          { "the second one", ops_at (&k, b), ops_at (&k, db), N },
+                          { "the weight", ops_value (&k, w), ops_grad (&k, w),
+                            HIDDEN * 2 * HIDDEN },
+                      },
+                      3);
+    ops_close (&k);
 }
 
-/* What has been seen of all stages. */
-struct seen {
-    int times[NUM], wrong, copies, shared;
-    int64_t elements;
-};
-
-static void see (struct seen *s, const struct param *p, size_t n)
+static void test_readers (void)
 {
-    for (size_t i = 0; i < n; i++) {
-        int64_t cols = p[i].ndims == 2 ? p[i].global[1] : 1;
-        bool known = p[i].order >= 0 && p[i].order < NUM;
+    double want[N];
+    struct ops_kit k;
+    int dx, dy;
 
-        s->wrong += !known || strcmp (p[i].name, names[p[i].order]) != 0;
-        s->wrong += i > 0 && p[i].order <= p[i - 1].order; // they are registered in this order
-        s->shared += p[i].shared_embedding;
-        s->copies += p[i].shared_copy;
-        if (p[i].shared_copy)
-            s->wrong += i > 0 || p[i].order != 0;
-        else if (known) {
-            s->times[p[i].order]++;
-            s->elements += p[i].global[0] * cols;
-        }
-    }
-}
-
-static void test_stages (bool tied, int pp)
-{
-    const struct model_config c = config_of (tied);
-    struct geometry g;
-    const struct stages_config cut = { .num_layers = LAYERS, .pp = pp, .mtp_layers = MTP };
-    struct seen seen = { .wrong = 0 };
-    struct model_sizes sizes = { 0 };
-    struct mg_error err;
-    struct stages *stages = stages_create (&cut, &err);
-    int once = 0;
-
-    geometry_init (&g);
-    g.tp = g.ep = g.etp = 1;
-    g.pp = pp;
-    for (int rank = 0; stages && rank < pp; rank++) {
-        size_t n;
-        struct param *p = model_stage_params (&c, &g, false, stages, rank, &n, &err);
-
-        if (!p)
-            bail_out ("%s", err.text);
-        see (&seen, p, n);
-        free (p);
-    }
-    for (int i = 0; i < NUM; i++)
-        once += seen.times[i] == 1;
-    is_int (once, NUM - tied, "%s, pp %d: every tensor is there once", tied ? "tied" : "untied",
-            pp);
-    is_int (seen.wrong, 0, "names, order");
-    is_int (seen.copies, pp > 1, "copies of the word embedding");
-    is_int (seen.shared, pp > 1 ? 2 : 0, "stages that share it");
-    is_int (model_config_sizes (&c, &sizes, &err), 0, "sizes of the model");
-    is_int (sizes.tensors, NUM - tied, "its tensors");
-    is_int (sizes.parameters, seen.elements, "its parameters");
-    stages_destroy (stages);
+    ops_open (&k, (struct model_config){ .num_layers = 1 }, BATCH);
+    dx = ops_random (&k, "dx", TOKENS, HIDDEN);
+    dy = ops_random (&k, "dy", TOKENS, HIDDEN);
+    for (int i = 0; i < N; i++)
+        want[i] = (double)(ops_at (&k, dx)[i] + ops_at (&k, dy)[i]);
+    ops_phase (&k, &(struct phase){ .op = &op_two_readers,
+                                    .operand = { [READERS_DX] = dx, [READERS_DY] = dy } });
+    ops_forward (&k);
+    ops_backward (&k);
+    is_near (ops_difference (ops_at (&k, dx), want, N), 0, 0, "gradients of two readers are added");
+    ops_close (&k);
 }
 
 int main (void)
 {
-    for (int i = 0; i < 4; i++)
-        test_stages (i % 2, 1 + i / 2);
+    test_pair ();
+    test_readers ();
     return done_testing ();
 }

@@ -1,4 +1,4 @@
-/* dropout - bias_dropout_add and position, both directions: exact coordinates, aliased
+/* bias_dropout_add - bias_dropout_add and position, both directions: exact coordinates, aliased
  * operands, absent operands, the share of what is dropped
  */
 
