@@ -57,7 +57,7 @@ int train_save (struct train *t, struct mg_error *err);
 void train_ask_to_stop (struct train *t);
 
 /* Names of this rank's tensors; and as the functions of state_tensor.h.  If there is no such
- * tensor, nothing has happened.  A write counts as a change that the newest checkpoint does not have.
+ * tensor, nothing has happened.  After a write, the newest checkpoint is not that of the run.
  */
 int train_num_params (struct train *t);
 const char *train_param_name (struct train *t, int i);
