@@ -5,9 +5,10 @@
  * The samples count up, from the number of the sample on.  Modes: "samples" takes all steps;
  * "steps" too, with an evaluation after each second one; "files" takes all steps on data in files;
  * "names" prints the names of this rank's parameters; "parts" reads and writes each of NAMES in
- * the middle of the run, whole and in parts, and leaves it as it was; "dump" writes NAMES into FILE behind the last step, "fill" reads them from there;
- * "stop" asks on the last rank, in the function that fills samples, to stop in the third step;
- * "early" ends after two steps; "drop" destroys the run after two steps.
+ * the middle of the run, whole and in parts, and leaves it as it was; "dump" writes NAMES into FILE
+ * behind the last step, "fill" reads them from there; "stop" asks on the last rank, in the function
+ * that fills samples, to stop in the third step; "early" ends after two steps; "drop" destroys the
+ * run after two steps.
  */
 
 #include <inttypes.h>

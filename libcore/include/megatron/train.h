@@ -109,10 +109,10 @@ struct mg_train_sample;
 /* Samples of the program's own.  Begin with MG_TRAIN_SAMPLES_INIT.
  *
  * fill() fills sample 'number', from 0 on, by mg_train_fill(), and returns 0; or -1, with a text
- * in 'err', if it cannot.  It gives a number the same sample at any time and on any rank: the
- * number is all that decides which rank needs a sample, and a run that goes on from a checkpoint
- * goes on with the next number.  Which samples a rank asks for, and how often, depends on the
- * layout; a rank in the middle of a pipeline asks for none.
+ * in 'err', if it cannot.  A number has the same sample at any time and on any rank.  So a run
+ * that goes on from a checkpoint goes on with the next number, and ranks of any layout share out
+ * the same numbers.  Ranks that work on the same sample all ask for it; a rank in the middle of a
+ * pipeline asks for none.
  *
  * fill() is called in the thread that steps or evaluates, with the locale and the floating-point
  * mode that the thread has outside of the library.
@@ -214,8 +214,9 @@ struct mg_train_evaluation {
 };
 #define MG_TRAIN_EVALUATION_INIT { sizeof (struct mg_train_evaluation), 0, 0.0, 0.0 }
 
-/* Compute the loss on --eval-iters global batches of a set: "validation", "test", or
- * "validation-NAME" with --multiple-validation-sets.  Lines go to the log, as after a step.
+/* Compute the loss on --eval-iters global batches of a set, without dropout and without an update:
+ * "validation", "test", or "validation-NAME" with --multiple-validation-sets.  The set has samples
+ * of the program or of the arguments.  Lines go to the log, as after a step.
  * 'result' may be NULL.  Collective; blocks.  Returns 1 if the set was evaluated; 0, and leaves
  * *result as it is, if the run is to stop.  -1, errno and a text on failure: ENOENT if there is no
  * such set, or another errno.
