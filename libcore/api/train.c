@@ -10,8 +10,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,9 +88,8 @@ static int fill (void *arg, int64_t number, struct sample_filling *filling, stru
     c_locale_leave (train->before);
     flush_end (train->mode);
     rc = part->samples.fill (part->samples.arg, number, &sample, err);
-    train->mode = flush_mode ();
     flush_end (mode);
-    c_locale_enter (); // train->before, unless the program has changed it for good
+    c_locale_enter (); // what the program has changed in either does not last
     train->inside = false;
     return rc;
 }
@@ -332,7 +331,7 @@ int mg_train_loss (const struct mg_train *train, const char *name, double *loss,
     locale_t before = c_locale_enter ();
     int rc;
 
-    if (!train || !train->stepped || train->state == FAILED)
+    if (!train || !train->stepped)
         rc = mg_error_set (err, EINVAL, "train: mg_train_loss() is called before a step was taken");
     else if (!name || !loss)
         rc = mg_error_set (err, EINVAL, "train: mg_train_loss() without %s",
