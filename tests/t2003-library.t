@@ -26,7 +26,7 @@ export LD_LIBRARY_PATH
 ok "[ -e '$LD_LIBRARY_PATH/libmegatron.so' ]" "the library is where it says"
 examples=$(find "$dest" -type d -name examples)
 is "$(cd "$examples" && echo *)" \
-    "Makefile many-nodes.sbatch one-node.sbatch pytorch.sbatch requeue.sbatch ring.c" \
+    "Makefile many-nodes.sbatch one-node.sbatch pytorch.sbatch requeue.sbatch ring.c train.c" \
     "the examples are installed"
 missing=
 for name in libmegatron megatron $(nm -D --defined-only "$MG_BUILDDIR/.libs/libmegatron.so" \
@@ -36,11 +36,12 @@ done
 is "$missing" "" "man finds a page by the name of every function"
 is "$(cat "$(find "$dest" -name mg_job_create.3)")" ".so man3/mg_job.3" "by a link"
 
-# ---- the example
+# ---- the examples
 cp -r "$examples" mine
 ok "[ $(wc -l <mine/ring.c) -lt 60 ]" "ring.c has less than 60 lines"
-run make -s -C mine ring
-is "$status:$err" "0:" "it is built by its Makefile"
+ok "[ $(wc -l <mine/train.c) -lt 120 ]" "train.c less than 120"
+run make -s -C mine
+is "$status:$err" "0:" "they are built by their Makefile"
 run mine/ring
 is "$status" 0 "alone it is a job of one rank" || diag "$err"
 is "$out" "rank 0 of 1 on node 0: tp 0, pp 0, dp 0; tp sum 0, from stage -1: -1" "which says so"
@@ -89,12 +90,16 @@ if mpi_available; then
         run srun -Q -N4 --ntasks-per-node=2 --megatron-tp=2 --megatron-pp=2 mine/ring
         is "$status" 0 "eight ranks under srun" || diag "$err"
         is "$(sort <<<"$out")" "$(expected 1)" "the plugin's sizes reach them"
+        run srun -Q -N4 --ntasks-per-node=2 --megatron-tp=2 --megatron-pp=2 mine/train \
+            --train-iters 20 --lr-decay-iters 200
+        is "$status" 0 "train.c trains there" || diag "$err"
+        like "$out" "^   20: loss 2[.][0-9]+, of unseen rows 2[.]" "and shows its loss"
         slurm_stop
     else
-        skip 2 "the plugin is not built"
+        skip 4 "the plugin is not built"
     fi
 else
-    skip 4 "no MPI"
+    skip 6 "no MPI"
 fi
 
 # ---- training

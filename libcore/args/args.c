@@ -308,6 +308,7 @@ void train_args_init (struct train_args *args)
     args->notes = NULL;
     args->brief = false;
     memset (args->given, 0, sizeof (args->given));
+    memset (args->program_samples, 0, sizeof (args->program_samples));
     for (size_t i = 0; i < train_num_args; i++)
         preset (&train_arg_table[i], args);
 }

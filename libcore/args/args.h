@@ -14,6 +14,7 @@
 
 #include "libcore/topo/margs.h"
 #include "libcore/args/other.h"
+#include "libcore/data/split.h"
 #include "megatron/error.h"
 
 enum { TRAIN_UNSET = -1 }; /* of an int or int64_t argument that was not given */
@@ -175,6 +176,7 @@ struct train_args {
     const char *dataloader;
     double data_surplus;
     const char *data_cache, *split, *batches;
+    bool program_samples[SPLIT_NUM_PARTS]; /* no arguments: a program makes the samples of a part */
     struct train_edit edit;
     const char *load_weights, *save_weights, *save_gradients;
     bool checkpoint_args; /* the model's come from the file of weights, or the checkpoint */

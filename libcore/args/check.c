@@ -28,7 +28,7 @@ int train_args_check_required (const struct train_args *args, struct mg_error *e
         { "lr", args->lr >= 0 || args->skip_train },
         { "data-path, --train-data-path, --batches or --mock-data",
           args->data_path.count > 0 || args->train_data_path.count > 0 || args->batches
-              || args->mock_data || args->skip_train },
+              || args->mock_data || args->program_samples[SPLIT_TRAIN] || args->skip_train },
         { "vocab-size, --padded-vocab-size or --tokenizer-type",
           args->vocab_size != TRAIN_UNSET || args->padded_vocab_size != TRAIN_UNSET
               || args->tokenizer },

@@ -238,7 +238,8 @@ static bool has_evaluation (const struct train_args *args, const struct geometry
 static bool splits_data (const struct train_args *args, const struct geometry *g)
 {
     (void)g;
-    return !args->mock_data && !args->batches && args->train_data_path.count == 0;
+    return !args->mock_data && !args->batches && !args->program_samples[SPLIT_TRAIN]
+           && args->train_data_path.count == 0;
 }
 
 /* Does --split leave anything for validation and test? */
@@ -253,6 +254,7 @@ static bool sets_data_aside (const struct train_args *args)
 static bool has_evaluation_data (const struct train_args *args, const struct geometry *g)
 {
     if (!has_evaluation (args, g) || args->mock_data || args->valid_data_path.count > 0
+        || args->program_samples[SPLIT_VALID] || args->program_samples[SPLIT_TEST]
         || args->test_data_path.count > 0)
         return true;
     return splits_data (args, g) && sets_data_aside (args);

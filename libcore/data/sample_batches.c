@@ -1,6 +1,6 @@
 /* sample_batches - samples of a safetensors file of ready batches
  *
- * The file stays mapped.  All of it is checked once, so that a sample is three copies.
+ * The file stays mapped.  All of it is checked once, so that a sample is a copy of each field.
  */
 
 #include <errno.h>
@@ -141,8 +141,29 @@ static int check_values (const struct batches *b, int32_t *max_token,
     return 0;
 }
 
-static int sample (void *impl, int64_t index, int32_t *tokens, int32_t *labels,
-                   float *loss_mask, struct mg_error *err)
+/* From the tensor of the field's name, from its element 'first' on. */
+static int fill_field (const struct batches *b, const struct sample_field *f, int64_t first,
+                       struct mg_error *err)
+{
+    int which = 0;
+
+    while (which < NUM_TENSORS && strcmp (tensor_names[which], f->name) != 0)
+        which++;
+    if (which == NUM_TENSORS || f->count != b->seq_length
+        || f->dtype != (which == LOSS_MASK ? MG_FLOAT32 : MG_INT32))
+        return mg_error_set (err, EINVAL, "%s: samples have no %d values %s of type %s",
+                             safetensors_path (b->file), f->count, f->name,
+                             mg_dtype_name (f->dtype));
+    for (int i = 0; i < f->count; i++) {
+        if (which == LOSS_MASK)
+            ((float *)f->data)[i] = weight_at (b->tensor[which], first + i);
+        else
+            ((int32_t *)f->data)[i] = (int32_t)id_at (b->tensor[which], first + i);
+    }
+    return 0;
+}
+
+static int sample (void *impl, int64_t index, const struct sample *to, struct mg_error *err)
 {
     const struct batches *b = impl;
     int64_t first;
@@ -151,10 +172,9 @@ static int sample (void *impl, int64_t index, int32_t *tokens, int32_t *labels,
         return mg_error_set (err, ERANGE, "%s: no sample %" PRId64 ", want 0 or more",
                              safetensors_path (b->file), index);
     first = index % (b->num_batches * b->global_batch) * b->seq_length;
-    for (int64_t i = 0; i < b->seq_length; i++) {
-        tokens[i] = id_at (b->tensor[TOKENS], first + i);
-        labels[i] = id_at (b->tensor[LABELS], first + i);
-        loss_mask[i] = weight_at (b->tensor[LOSS_MASK], first + i);
+    for (int k = 0; k < to->n; k++) {
+        if (fill_field (b, &to->field[k], first, err) < 0)
+            return -1;
     }
     return 0;
 }

@@ -13,8 +13,7 @@
 #include "libcore/data/gpt_index.h"
 #include "libcore/data/sample_blend.h"
 
-static int sample (void *impl, int64_t index, int32_t *tokens, int32_t *labels,
-                   float *loss_mask, struct mg_error *err)
+static int sample (void *impl, int64_t index, const struct sample *to, struct mg_error *err)
 {
     const struct blended *b = impl;
     const struct sample_source *dataset;
@@ -26,8 +25,7 @@ static int sample (void *impl, int64_t index, int32_t *tokens, int32_t *labels,
     if (blend_index_check (b->index, err) < 0)
         return -1;
     dataset = b->datasets[b->index->dataset[index]];
-    return dataset->ops->sample (dataset->impl, b->index->sample[index], tokens, labels,
-                                 loss_mask, err);
+    return dataset->ops->sample (dataset->impl, b->index->sample[index], to, err);
 }
 
 static void destroy (void *impl)

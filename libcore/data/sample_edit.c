@@ -19,37 +19,38 @@ struct edited {
     pthread_mutex_t lock;
 };
 
-static int fill_middle (struct edited *e, int64_t index, int32_t *tokens, int32_t *labels,
-                        float *loss_mask, struct mg_error *err)
+static int fill_middle (struct edited *e, int64_t index, const struct sample_gpt *gpt,
+                        struct mg_error *err)
 {
     const int n = e->source->seq_length;
     int used = 0, rc;
 
     pthread_mutex_lock (&e->lock);
-    e->row[0] = tokens[0];
-    memcpy (e->row + 1, labels, (size_t)n * sizeof (*labels));
+    e->row[0] = gpt->tokens[0];
+    memcpy (e->row + 1, gpt->labels, (size_t)n * sizeof (*gpt->labels));
     rc = fim_apply (e->fim, index, e->row, n + 1, &used, err);
     if (rc == 0) {
-        memcpy (tokens, e->row, (size_t)n * sizeof (*tokens));
-        memcpy (labels, e->row + 1, (size_t)n * sizeof (*labels));
+        memcpy (gpt->tokens, e->row, (size_t)n * sizeof (*gpt->tokens));
+        memcpy (gpt->labels, e->row + 1, (size_t)n * sizeof (*gpt->labels));
     }
     pthread_mutex_unlock (&e->lock);
     for (int i = used > 0 ? used - 1 : 0; rc == 0 && i < n; i++)
-        loss_mask[i] = 0.f; // label i is token i + 1 of the row
+        gpt->loss_mask[i] = 0.f; // label i is token i + 1 of the row
     return rc;
 }
 
-static int sample (void *impl, int64_t index, int32_t *tokens, int32_t *labels,
-                   float *loss_mask, struct mg_error *err)
+static int sample (void *impl, int64_t index, const struct sample *to, struct mg_error *err)
 {
     struct edited *e = impl;
+    struct sample_gpt gpt;
 
-    if (e->source->ops->sample (e->source->impl, index, tokens, labels, loss_mask, err) < 0)
+    if (sample_gpt_of (to, "changed samples", e->source->seq_length, &gpt, err) < 0
+        || e->source->ops->sample (e->source->impl, index, to, err) < 0)
         return -1;
-    if (e->fim && fill_middle (e, index, tokens, labels, loss_mask, err) < 0)
+    if (e->fim && fill_middle (e, index, &gpt, err) < 0)
         return mg_error_prefix (err, "sample %" PRId64, index);
     if (e->mask_eod)
-        documents_mask_loss (tokens, e->source->seq_length, e->eod, loss_mask);
+        documents_mask_loss (gpt.tokens, e->source->seq_length, e->eod, gpt.loss_mask);
     return 0;
 }
 

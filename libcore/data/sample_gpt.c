@@ -74,29 +74,30 @@ static int read_tokens (const struct gpt_source *src, struct cursor *c, int32_t 
 
 /* S + 1 tokens are read: the first into 'tokens', the other S are the labels, of which
  * all but the last are the rest of 'tokens'. */
-static int sample (void *impl, int64_t index, int32_t *tokens, int32_t *labels,
-                   float *loss_mask, struct mg_error *err)
+static int sample (void *impl, int64_t index, const struct sample *to, struct mg_error *err)
 {
     const struct gpt_source *src = impl;
     const int n = src->seq_length;
     const struct gpt_index_start *start;
+    struct sample_gpt gpt;
     struct cursor c;
 
     if (index < 0 || index >= src->index->num_samples)
         return mg_error_set (err, ERANGE,
                              "gpt samples: no sample %" PRId64 ", want 0 to %" PRId64,
                              index, src->index->num_samples - 1);
-    if (gpt_index_check (src->index, err) < 0)
+    if (sample_gpt_of (to, "gpt samples", n, &gpt, err) < 0
+        || gpt_index_check (src->index, err) < 0)
         return -1;
     start = &src->index->sample_index[src->index->shuffle_index[index]];
     c = (struct cursor){ .document = start->document, .offset = start->offset };
     /* an empty document may stand first; skip it as reading on would */
-    if (read_tokens (src, &c, tokens, 1, err) < 0
-        || read_tokens (src, &c, labels, n, err) < 0)
+    if (read_tokens (src, &c, gpt.tokens, 1, err) < 0
+        || read_tokens (src, &c, gpt.labels, n, err) < 0)
         return mg_error_prefix (err, "sample %" PRId64, index);
-    memcpy (tokens + 1, labels, (n - 1) * sizeof (*tokens));
+    memcpy (gpt.tokens + 1, gpt.labels, (n - 1) * sizeof (*gpt.tokens));
     for (int i = 0; i < n; i++)
-        loss_mask[i] = 1.f;
+        gpt.loss_mask[i] = 1.f;
     return 0;
 }
 

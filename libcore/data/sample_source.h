@@ -1,6 +1,7 @@
 /* sample_source - the samples of a training loop, by index.
  *
- * A source is a function from a sample index to S tokens, S labels and S loss weights.
+ * A source is a function from a sample index to the fields of a sample (sample.h): S tokens, S
+ * labels and S loss weights, by their names.
  * A source has no position: the loop counts consumed samples.  So a resumed run, or the same run
  * under another parallel layout, reads exactly the same samples.
  */
@@ -10,17 +11,17 @@
 #include <stdint.h>
 
 #include "libcore/data/index_text.h"
+#include "libcore/data/sample.h"
 #include "libcore/data/split.h"
 #include "megatron/error.h"
 
 struct sample_source_ops {
     const char *name;
-    /* Write sample 'index' (0 <= index < num_samples): seq_length tokens, the label of
-     * each (the token that follows it) and its weight in the loss. Allocates nothing, may
-     * wait for the disk, may be called from several threads. -1 with errno and text if
-     * the index is out of range or the data holds no valid token id. Required. */
-    int (*sample) (void *impl, int64_t index, int32_t *tokens, int32_t *labels,
-                   float *loss_mask, struct mg_error *err);
+    /* Fill all fields of 'to' with sample 'index' (0 <= index < num_samples), each by its name.
+     * Allocates nothing, may wait for the disk, may be called from several threads, unless the
+     * source says otherwise.  -1 with errno and text if the index is out of range, if the data
+     * holds no valid token id, or if the source does not have a field. Required. */
+    int (*sample) (void *impl, int64_t index, const struct sample *to, struct mg_error *err);
     /* Free impl, keep errno. NULL: nothing to free. */
     void (*destroy) (void *impl);
 };

@@ -83,7 +83,7 @@ int optimizer_reduce_share (struct optimizer *o, enum optimizer_share share,
 int optimizer_reduce_grads (struct optimizer *o, struct mg_error *err);
 
 /* The most 'extra' values that optimizer_reduce_norm() sums. */
-enum { OPTIMIZER_MAX_EXTRA = 8 };
+enum { OPTIMIZER_MAX_EXTRA = 16 };
 
 /* Enqueue the sums of which optimizer_reduce_norm() makes the norm, and their download. */
 int optimizer_measure_grads (struct optimizer *o, struct mg_error *err);

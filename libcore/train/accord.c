@@ -35,20 +35,24 @@ void accord_ask_to_stop (struct accord *a, double reasons[ACCORD_NUM_REASONS])
         accord_note_output (a, errno, &why);
     reasons[ACCORD_SIGNAL] = stop_signal (a->stop) != 0;
     reasons[ACCORD_EXPIRED] = stop_expired (a->stop);
+    reasons[ACCORD_ASKED] = a->asked;
     reasons[ACCORD_OUTPUT] = a->output_errno != 0;
 }
 
 void accord_decide_to_stop (struct accord *a, const double reasons[ACCORD_NUM_REASONS])
 {
     bool signals = reasons[ACCORD_SIGNAL] > 0, expired = reasons[ACCORD_EXPIRED] > 0;
+    bool asked = reasons[ACCORD_ASKED] > 0;
 
     a->output_lost |= reasons[ACCORD_OUTPUT] > 0;
-    if (a->stopping || (!signals && !expired && !a->output_lost))
+    if (a->stopping || (!signals && !expired && !asked && !a->output_lost))
         return;
     a->stopping = true;
     if (job_rank (a->job) != 0 || a->output_lost)
         return;
-    if (!signals)
+    if (!signals && !expired)
+        fprintf (a->out, "stopping: the program asks for it\n");
+    else if (!signals)
         fprintf (a->out, "stopping: --exit-duration-in-mins %g is over\n", a->minutes);
     else if (stop_signal (a->stop))
         fprintf (a->out, "stopping: %s has come\n",

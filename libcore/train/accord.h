@@ -23,6 +23,7 @@ struct accord {
     struct stop *stop;
     double minutes;    /* after which the time is up, for a line of the log */
     bool common_error; /* every rank has failed, and with the same text */
+    bool asked;        /* by the program on this rank: ACCORD_ASKED */
     bool stopping;     /* all ranks know of a reason to stop after this iteration */
     int output_errno;  /* of the first output that this rank could not write; 0: none */
     struct mg_error output_error; /* the text of that failure */
@@ -43,6 +44,7 @@ int accord_agree (struct accord *a, int rc, struct mg_error *err);
 enum accord_reason {
     ACCORD_SIGNAL,  /* a signal has come */
     ACCORD_EXPIRED, /* the time is up by the rank's clock */
+    ACCORD_ASKED,   /* the program asks for it */
     ACCORD_OUTPUT,  /* the rank cannot write its log lines, or a file of accord_note_output() */
     ACCORD_NUM_REASONS
 };

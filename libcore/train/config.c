@@ -179,6 +179,8 @@ static struct data_config set_data (const struct train_args *args)
         .vocab_size = args->vocab_size,
         .padded_vocab_size = args->padded_vocab_size,
         .batches = args->batches,
+        .from_program = { args->program_samples[SPLIT_TRAIN], args->program_samples[SPLIT_VALID],
+                          args->program_samples[SPLIT_TEST] },
         .surplus = args->data_surplus,
         .cache = args->data_cache,
         .seed = args->seed,

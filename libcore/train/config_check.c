@@ -28,6 +28,9 @@ static int check_phases (const struct run_config *c, struct mg_error *err)
     if (c->data.batches)
         return mg_error_set (err, EINVAL, "--phase-transition-iterations and --batches exclude "
                              "each other");
+    if (c->data.from_program[SPLIT_TRAIN])
+        return mg_error_set (err, EINVAL, "--phase-transition-iterations and samples that the "
+                             "program makes exclude each other");
     if (phases_parse (c->length.phases, &phases, err) < 0)
         return -1;
     phases_clear (&phases);

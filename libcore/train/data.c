@@ -31,7 +31,7 @@ bool train_data_has (const struct data_config *c, enum split_part part)
 {
     const char *name;
 
-    return c->mock || list_of (c, part, &name)->count > 0;
+    return c->mock || c->from_program[part] || list_of (c, part, &name)->count > 0;
 }
 
 bool train_data_is_cyclic (const struct data_config *c)
@@ -43,6 +43,8 @@ static int check_loader (const struct data_config *c, struct mg_error *err)
 {
     bool cyclic = train_data_is_cyclic (c);
 
+    if (strcmp (c->loader, "external") == 0 && c->from_program[SPLIT_TRAIN])
+        return 0; // the program makes them, in order
     if (strcmp (c->loader, "external") == 0)
         return mg_error_set (err, ENOTSUP, "--dataloader-type external is of programs that make "
                              "batches themselves, want single or cyclic");
@@ -78,6 +80,12 @@ bool train_data_blend (const struct data_config *c, enum split_part part, struct
     return list->count > 0 && parse_list (list, *name, blend, err) == 0;
 }
 
+static bool is_any_from_program (const struct data_config *c)
+{
+    return c->from_program[SPLIT_TRAIN] || c->from_program[SPLIT_VALID]
+           || c->from_program[SPLIT_TEST];
+}
+
 /* Which of the ways to name data is used: one of them. */
 static int check_ways (const struct data_config *c, struct mg_error *err)
 {
@@ -88,6 +96,7 @@ static int check_ways (const struct data_config *c, struct mg_error *err)
         { "--data-path", c->all.count > 0 },
         { "--batches", c->batches != NULL },
         { "--mock-data", c->mock },
+        { "samples that the program makes", is_any_from_program (c) },
         { part_arguments[SPLIT_TRAIN], c->part[SPLIT_TRAIN].count > 0 },
         { part_arguments[SPLIT_VALID], c->part[SPLIT_VALID].count > 0 },
         { part_arguments[SPLIT_TEST], c->part[SPLIT_TEST].count > 0 },
@@ -95,7 +104,7 @@ static int check_ways (const struct data_config *c, struct mg_error *err)
     int first = -1;
 
     for (int i = 0; i < (int)(sizeof (ways) / sizeof (ways[0])); i++) {
-        if (ways[i].given && first >= 0 && first < 3)
+        if (ways[i].given && first >= 0 && first < 4)
             return mg_error_set (err, EINVAL, "%s and %s exclude each other",
                                  ways[first].name, ways[i].name);
         if (ways[i].given && first < 0)
@@ -146,6 +155,32 @@ static struct sample_source *open_mock (const struct data_config *c, enum split_
     return train_edit_samples (c, part, source, err);
 }
 
+/* Samples of a program, which has some number of them.  Training takes each once; validation and
+ * test begin again behind the last one.
+ */
+static struct sample_source *open_program (const struct data_config *c, enum split_part part,
+                                           int seq_length, int64_t num_samples,
+                                           struct mg_error *err)
+{
+    const struct sample_program *p = c->program[part];
+    struct sample_source *source;
+
+    if (part == SPLIT_TRAIN && p->num_samples < num_samples && !train_data_is_cyclic (c)) {
+        mg_error_set (err, ENODATA, "the program has %" PRId64 " samples for training, but the run "
+                      "takes %" PRId64 "; --dataloader-type cyclic takes them again and again",
+                      p->num_samples, num_samples);
+        return NULL;
+    }
+    if (num_samples == TRAIN_DATA_EPOCH && p->num_samples == INT64_MAX) {
+        mg_error_set (err, EINVAL, "--full-validation wants a number of samples: those that the "
+                      "program has for %s have no end", split_part_name (part));
+        return NULL;
+    }
+    if (!(source = sample_source_program_create (p, seq_length, err)))
+        return NULL;
+    return train_edit_samples (c, part, source, err);
+}
+
 struct sample_source *train_data_open (const struct data_config *c,
                                        enum split_part part, int seq_length,
                                        int64_t num_samples, struct mg_error *err)
@@ -166,6 +201,8 @@ struct sample_source *train_data_open (const struct data_config *c,
 
     if (c->mock)
         return open_mock (c, part, seq_length, num_samples, err);
+    if (c->from_program[part])
+        return open_program (c, part, seq_length, num_samples, err);
     if (list->count == 0) {
         mg_error_set (err, EINVAL, "no data for %s: %s is not given",
                       split_part_name (part), name);

@@ -2,7 +2,8 @@
  *
  * --data-path names a dataset, or a blend of several (blend.h), that --split divides into
  * parts; --train-data-path, --valid-data-path and --test-data-path name those of one part
- * each.  --mock-data names none: its documents are made up (data/mock.h).
+ * each.  --mock-data names none: its documents are made up (data/mock.h).  A program that has the
+ * run may make the samples itself, part by part (data/sample_program.h).
  */
 #ifndef LIBCORE_TRAIN_DATA_H
 #define LIBCORE_TRAIN_DATA_H
@@ -12,6 +13,7 @@
 
 #include "libcore/data/blend.h"
 #include "libcore/data/gpt_index.h"
+#include "libcore/data/sample_program.h"
 #include "libcore/data/sample_source.h"
 #include "libcore/data/tokenizer.h"
 #include "libcore/args/args.h"
@@ -24,6 +26,8 @@ struct data_config {
     bool mock;                               /* documents are made up */
     const char *loader;                      /* --dataloader-type */
     const char *batches;                     /* file of batches in place of datasets, NULL: none */
+    bool from_program[SPLIT_NUM_PARTS];      /* a program makes a part's samples ... */
+    const struct sample_program *program[SPLIT_NUM_PARTS]; /* ... so; set by the caller */
     double surplus;                          /* part more asked of each of several datasets */
     const char *cache;                       /* directory for the order of samples, NULL: none */
     int64_t seed;                            /* of that order */

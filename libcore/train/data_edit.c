@@ -61,6 +61,9 @@ int train_edit_check (const struct data_config *c, struct mg_error *err)
         return mg_error_set (err, EINVAL, "--fim-no-prefix wants --tokenizer-type");
     if (edit->fim && c->mock)
         return mg_error_set (err, EINVAL, "--fim-data and --mock-data exclude each other");
+    if (edit->fim && c->from_program[SPLIT_TRAIN])
+        return mg_error_set (err, EINVAL, "--fim-data and samples that the program makes exclude "
+                             "each other");
     if ((edit->mask_eod || edit->fim) && c->batches)
         return mg_error_set (err, EINVAL, "%s and --batches exclude each other: the file has the "
                              "samples and their weights",

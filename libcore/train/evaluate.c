@@ -392,47 +392,89 @@ static int run_batches (const struct evaluation *e, struct evaluation_set *set, 
     return 0;
 }
 
-/* 'end': what the line calls the part, if the run is over.  An evaluation that stops has no
- * result.
+/* 'end': what the line calls the part, if the run is over.  An evaluation that stops has no result:
+ * 0, else 1.
  */
 static int evaluate (struct evaluation *e, struct evaluation_set *set, const char *end,
-                     int64_t first, struct mg_error *err)
+                     int64_t first, struct metrics_evaluation *m, struct mg_error *err)
 {
     const struct evaluation_use *u = &e->use;
-    struct metrics_evaluation m = {
+    double sums[NUM_SUMS] = { 0 }, start = timers_now ();
+
+    *m = (struct metrics_evaluation){
         .part = set->name,
         .set = end,
         .iteration = u->progress->iteration,
         .consumed_samples = u->progress->consumed_samples,
         .samples = set->samples,
     };
-    double sums[NUM_SUMS] = { 0 }, start = timers_now ();
-
     if (run_batches (e, set, first, err) < 0)
         return -1;
     if (u->accord->stopping)
         return 0;
     if (add_up (u, &set->input, sums, err) < 0)
         return -1;
-    m.lm_loss = sums[SUM_LOSS] / (sums[SUM_TOKENS] > 0 ? sums[SUM_TOKENS] : 1);
-    m.milliseconds = timers_now () - start;
-    report_evaluation (u->report, &m);
+    m->lm_loss = sums[SUM_LOSS] / (sums[SUM_TOKENS] > 0 ? sums[SUM_TOKENS] : 1);
+    m->milliseconds = timers_now () - start;
+    report_evaluation (u->report, m);
+    return 1;
+}
+
+/* Where a validation begins: sets that are taken whole begin at their first sample each time. */
+static int64_t first_sample (const struct evaluation *e)
+{
+    return e->config->alone || e->config->full ? 0 : e->use.progress->consumed_valid_samples;
+}
+
+/* After a validation of all sets, unless it was stopped. */
+static void consume (struct evaluation *e)
+{
+    if (!e->config->full && !e->use.accord->stopping)
+        e->use.progress->consumed_valid_samples += e->config->iters * e->batch.running;
+}
+
+static int validate (struct evaluation *e, const char *end, struct mg_error *err)
+{
+    struct metrics_evaluation m;
+
+    for (int i = 0; i < e->num_valid && !e->use.accord->stopping; i++) {
+        if (evaluate (e, &e->valid[i], end, first_sample (e), &m, err) < 0)
+            return -1;
+    }
+    consume (e);
     return 0;
 }
 
-/* Sets that are taken whole begin at their first sample each time. */
-static int validate (struct evaluation *e, const char *end, struct mg_error *err)
+static const struct evaluation_set *find_set (const struct evaluation *e, const char *name)
 {
-    int64_t *consumed = &e->use.progress->consumed_valid_samples;
-    bool anew = e->config->alone || e->config->full;
-
-    for (int i = 0; i < e->num_valid && !e->use.accord->stopping; i++) {
-        if (evaluate (e, &e->valid[i], end, anew ? 0 : *consumed, err) < 0)
-            return -1;
+    for (int i = 0; i < e->num_valid; i++) {
+        if (strcmp (e->valid[i].name, name) == 0)
+            return &e->valid[i];
     }
-    if (!e->config->full && !e->use.accord->stopping)
-        *consumed += e->config->iters * e->batch.running;
-    return 0;
+    return e->test.source && strcmp (e->test.name, name) == 0 ? &e->test : NULL;
+}
+
+int evaluate_check_set (const struct evaluation *e, const char *name, struct mg_error *err)
+{
+    const char *first = e->num_valid > 0 ? e->valid[0].name : e->test.source ? "test" : NULL;
+
+    if (find_set (e, name))
+        return 0;
+    return mg_error_set (err, ENOENT, "there is no set \"%.80s\" to evaluate%s%s", name,
+                         first ? ", want " : ": no data, or --eval-iters 0", first ? first : "");
+}
+
+int evaluate_set (struct evaluation *e, const char *name, struct metrics_evaluation *m,
+                  struct mg_error *err)
+{
+    struct evaluation_set *set = (struct evaluation_set *)find_set (e, name);
+    bool test = set == &e->test;
+    int rc;
+
+    rc = evaluate (e, set, test ? " on test set" : "", test ? 0 : first_sample (e), m, err);
+    if (rc > 0 && !test)
+        consume (e);
+    return rc;
 }
 
 int evaluate_due (struct evaluation *e, struct mg_error *err)
@@ -449,9 +491,11 @@ int evaluate_due (struct evaluation *e, struct mg_error *err)
 
 int evaluate_end (struct evaluation *e, struct mg_error *err)
 {
+    struct metrics_evaluation m;
+
     if (e->num_valid > 0 && validate (e, " on validation set", err) < 0)
         return -1;
     if (e->test.source && !e->use.accord->stopping)
-        return evaluate (e, &e->test, " on test set", 0, err);
+        return evaluate (e, &e->test, " on test set", 0, &m, err) < 0 ? -1 : 0;
     return 0;
 }

@@ -99,6 +99,8 @@ static void blank_sample (struct input *in)
 /* Read and check a sample; the first that is bad is remembered, and all of these are blanks. */
 static void read_sample (struct input *in, int64_t sample)
 {
+    const struct sample fields = sample_of_gpt (in->token, in->label, in->mask,
+                                                in->source->seq_length);
     struct mg_error err;
 
     sample -= in->origin;
@@ -110,8 +112,7 @@ static void read_sample (struct input *in, int64_t sample)
         sample = sample_order_at (&in->order, sample);
     else if (in->wrap)
         sample %= in->source->num_samples;
-    if (in->source->ops->sample (in->source->impl, sample, in->token, in->label, in->mask,
-                                 &err) == 0
+    if (in->source->ops->sample (in->source->impl, sample, &fields, &err) == 0
         && check_sample (in, sample, &err) == 0)
         return;
     if (!in->bad)

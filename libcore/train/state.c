@@ -413,6 +413,7 @@ void state_destroy (struct state *s)
         free (s->copied.piece);
         free (s->loaded.piece);
         free (s->kept);
+        free (s->names);
         notes_clear (&s->notes);
         free (s->values);
         free (s);

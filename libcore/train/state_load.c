@@ -28,10 +28,7 @@ static int write_value (const struct kept *k, const float *in, struct mg_error *
     return optimizer_write (k->state->optimizer, k->range, k->value, in, err);
 }
 
-/* Give pieces that are not plain float32 memory to be loaded into, which holds
- * what is there now (padding stays as it is).
- */
-static int stage (struct list *list, struct mg_error *err)
+int state_stage (struct list *list, struct mg_error *err)
 {
     float *whole = NULL;
 
@@ -56,8 +53,7 @@ static int stage (struct list *list, struct mg_error *err)
     return 0;
 }
 
-/* Take that memory back, 'rc' being 0 store what was loaded there.  Returns rc, or -1. */
-static int unstage (struct list *list, int rc, struct mg_error *err)
+int state_unstage (struct list *list, int rc, struct mg_error *err)
 {
     int saved_errno = errno;
 
@@ -118,7 +114,7 @@ static int read_hf (struct state *s, const char *path, struct mg_error *err)
 static int read_weights (struct state *s, const char *path, struct mg_error *err)
 {
     bool upcycles = s->config->moe.upcycling_granularity > 0;
-    int rc = stage (&s->weight, err), hf = 0;
+    int rc = state_stage (&s->weight, err), hf = 0;
     struct upcycle u;
 
     if (rc == 0 && upcycles)
@@ -131,11 +127,10 @@ static int read_weights (struct state *s, const char *path, struct mg_error *err
         rc = hf ? read_hf (s, path, err) : read_file (s, path, err);
     if (upcycles)
         rc = upcycle_end (&u, s->weight.piece, s->weight.n, rc, err);
-    return unstage (&s->weight, rc, err);
+    return state_unstage (&s->weight, rc, err);
 }
 
-/* The model's parameters from what was loaded; on all ranks or on none. */
-static int give_params (struct state *s, struct mg_error *err)
+int state_give_params (struct state *s, struct mg_error *err)
 {
     int rc = main_params_give (s->main, err);
 
@@ -146,7 +141,7 @@ int state_load_weights (struct state *s, const char *path, struct mg_error *err)
 {
     if (exchange_agree (job_control (s->job), read_weights (s, path, err), err) < 0)
         return -1;
-    return give_params (s, err);
+    return state_give_params (s, err);
 }
 
 /* Rank 0's view of the directory counts for all, so that all do the same. */
@@ -182,7 +177,7 @@ static int read_tensors (struct state *s, const struct state_source *from, int64
     struct mg_comm *comm = job_control (s->job);
     struct list list = { s->loaded.piece, whole ? s->loaded.n : s->loaded_params };
     const char *all_of = whole ? "" : "model.";
-    int rc = exchange_agree (comm, stage (&list, err), err);
+    int rc = exchange_agree (comm, state_stage (&list, err), err);
     struct upcycle u = { .before = NULL };
 
     if (rc == 0 && from->upcycle)
@@ -192,10 +187,10 @@ static int read_tensors (struct state *s, const struct state_source *from, int64
     if (from->upcycle)
         rc = exchange_agree (comm, upcycle_end (&u, list.piece, list.n, rc, err), err);
     if (rc < 0) /* on all ranks */
-        return unstage (&list, rc, err);
-    if (exchange_agree (comm, unstage (&list, 0, err), err) < 0)
+        return state_unstage (&list, rc, err);
+    if (exchange_agree (comm, state_unstage (&list, 0, err), err) < 0)
         return -1;
-    return give_params (s, err);
+    return state_give_params (s, err);
 }
 
 /* The schedule that a checkpoint was made with; those of other versions may not tell. */

@@ -42,6 +42,8 @@ struct state {
     size_t loaded_params; /* so many of them are of parameters */
     struct kept *kept;
     size_t num_kept;
+    char (*names)[PIECE_NAME_MAX]; /* of state_tensor.h, NULL: not listed yet */
+    int num_names;
 };
 
 /* Values of the manifest, by place. */
@@ -58,6 +60,19 @@ enum {
 };
 
 enum { MAX_NOTES = 200 };
+
+/* Give pieces that are not plain float32 memory to be loaded into, which holds what is there now
+ * (padding stays as it is).
+ */
+int state_stage (struct list *list, struct mg_error *err);
+
+/* Take that memory back, also after a failure.  If 'rc' is 0, store what was loaded there.  Returns
+ * rc, or -1.
+ */
+int state_unstage (struct list *list, int rc, struct mg_error *err);
+
+/* Make the model's parameters of what was stored; on all ranks or on none.  Collective. */
+int state_give_params (struct state *s, struct mg_error *err);
 
 /* Names and types of the first 'n' values in values[], of n + 1, whose last has no name. */
 void state_name_values (struct checkpoint_value *values, int n);

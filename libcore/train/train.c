@@ -1,5 +1,6 @@
 /* train.c - a run's steps, and its end
  *
+ * A run is its steps, train_step(), and train_end(); a program may take each on its own.
  * take_step() is one iteration: passes, reductions, norm, update.  Reasons to stop, bad samples
  * and full disks included, travel with the norm's reduction, so that all ranks take the same
  * way.  Set-up is in train_setup.c.
@@ -397,11 +398,13 @@ static int64_t scheduled_samples (const struct train *t)
     return t->progress.consumed_samples - t->progress.skipped_samples;
 }
 
-static int iterate (struct train *t, struct mg_error *err)
+static int iterate (struct train *t, struct metrics *m, struct mg_error *err)
 {
     const struct lr_config *lr = &t->progress.lr;
     int64_t scheduled = scheduled_samples (t);
-    struct metrics m = {
+    double start = timers_now ();
+
+    *m = (struct metrics){
         .iteration = t->progress.iteration + 1,
         .train_iters = t->train_iters,
         .params_norm = -1,
@@ -410,24 +413,22 @@ static int iterate (struct train *t, struct mg_error *err)
         .decoupled_rate_used = lr_decoupled_at (lr, scheduled),
         .weight_decay = lr_weight_decay_at (lr, scheduled),
     };
-    double start = timers_now ();
-
-    trace_iteration (t->trace, m.iteration, m.iteration - t->first_iteration + 1);
-    job_activity (t->session.job, "iteration", m.iteration);
-    if (take_step (t, &m, err) < 0)
+    trace_iteration (t->trace, m->iteration, m->iteration - t->first_iteration + 1);
+    job_activity (t->session.job, "iteration", m->iteration);
+    if (take_step (t, m, err) < 0)
         return -1;
     t->progress.iteration++;
-    t->progress.consumed_samples += m.global_batch_size;
-    m.consumed_samples = t->progress.consumed_samples;
-    m.learning_rate = lr_at (lr, scheduled_samples (t));
-    m.decoupled_rate = lr_decoupled_at (lr, scheduled_samples (t));
-    m.milliseconds = timers_now () - start;
-    if (trace_is_full (t->trace, m.iteration - t->first_iteration + 1)
+    t->progress.consumed_samples += m->global_batch_size;
+    m->consumed_samples = t->progress.consumed_samples;
+    m->learning_rate = lr_at (lr, scheduled_samples (t));
+    m->decoupled_rate = lr_decoupled_at (lr, scheduled_samples (t));
+    m->milliseconds = timers_now () - start;
+    if (trace_is_full (t->trace, m->iteration - t->first_iteration + 1)
         && write_trace (t, err) < 0)
         return -1;
     if (print_graphs_once (t, err) < 0)
         return -1;
-    return report_iteration (&t->report, &m, err);
+    return report_iteration (&t->report, m, err);
 }
 
 /* Leave out the next iteration, as Megatron-LM does: nothing follows it either. */
@@ -553,35 +554,59 @@ static bool is_to_leave (struct train *t)
     return true;
 }
 
-/* All that is left of the run. */
-static int run (struct train *t, struct mg_error *err)
+/* Tell a run that has nothing to do, on rank 0. */
+static void tell_nothing (const struct train *t)
 {
-    const char *weights = t->config.outputs.weights;
-    const bool skip_train = t->config.length.skip_train;
-    bool due;
+    if (t->progress.iteration < t->train_iters || t->config.length.skip_train
+        || job_rank (t->session.job) != 0)
+        return;
+    fprintf (t->out, "nothing to train: the run has %" PRId64 " iterations, and %" PRId64
+             " are done\n", t->train_iters, t->progress.iteration);
+    fflush (t->out);
+}
 
+int train_begin (struct train *t, struct mg_error *err)
+{
+    if (t->begun)
+        return 0;
+    if (report_memory (&t->report, "after set-up", err) < 0 || report_plan (&t->report, err) < 0)
+        return -1;
+    t->begun = true;
     t->first_iteration = t->progress.iteration + 1;
     t->report.first_iteration = t->first_iteration;
-    if (t->progress.iteration >= t->train_iters && !skip_train
-        && job_rank (t->session.job) == 0) {
-        fprintf (t->out, "nothing to train: the run has %" PRId64 " iterations, and %" PRId64
-                 " are done\n", t->train_iters, t->progress.iteration);
-        fflush (t->out);
-    }
+    tell_nothing (t);
     if (t->config.step.hash_interval != 0 && compare_replicas (t, err) < 0)
         return -1;
-    if (t->upcycled && !skip_train && save_checkpoint (&t->saving, err) < 0)
+    if (t->upcycled && !t->config.length.skip_train && save_checkpoint (&t->saving, err) < 0)
         return -1;
-    while (t->progress.iteration < t->train_iters) {
+    return 0;
+}
+
+static int step (struct train *t, struct metrics *m, struct mg_error *err)
+{
+    if (train_begin (t, err) < 0)
+        return -1;
+    while (!t->left && !t->session.accord.stopping && t->progress.iteration < t->train_iters) {
         if (skip_has (&t->config.length.skip, t->progress.iteration + 1)) {
             skip_iteration (t);
             continue;
         }
-        if (iterate (t, err) < 0 || follow (t, err) < 0)
+        if (iterate (t, m, err) < 0 || follow (t, err) < 0)
             return -1;
-        if (is_to_leave (t))
-            break;
+        t->left = is_to_leave (t);
+        return 1;
     }
+    return 0;
+}
+
+/* All that is left of the run but its steps. */
+static int end (struct train *t, struct mg_error *err)
+{
+    const char *weights = t->config.outputs.weights;
+    bool due;
+
+    if (train_begin (t, err) < 0)
+        return -1;
     due = t->config.save.dir && t->saving.newest != t->progress.iteration;
     if (write_trace (t, err) < 0 || (due && save_checkpoint (&t->saving, err) < 0)
         || save_finish (&t->saving, err) < 0)
@@ -597,7 +622,7 @@ static int run (struct train *t, struct mg_error *err)
     if (t->progress.iteration >= t->train_iters && !t->session.accord.stopping
         && evaluate_end (&t->evaluation, err) < 0)
         return -1;
-    t->stopped = t->session.accord.stopping && skip_train;
+    t->stopped = t->session.accord.stopping && t->config.length.skip_train;
     return 0;
 }
 
@@ -616,26 +641,48 @@ static void rescue (struct train *t)
     errno = saved_errno;
 }
 
-int train_run (struct train *t, struct mg_error *err)
+void train_enter (struct train *t)
 {
-    int rc;
-
     t->failed = true;
     device_enter (job_device (t->session.job));
-    rc = report_memory (&t->report, "after set-up", err) < 0
-                 || report_plan (&t->report, err) < 0 || run (t, err) < 0
-                 || end_outputs (t, err) < 0
-             ? -1 : 0;
+}
+
+int train_leave (struct train *t, int rc, struct mg_error *err)
+{
     if (rc < 0)
         rescue (t);
     device_leave (job_device (t->session.job));
-    if (rc < 0) {
-        if (!t->session.accord.common_error && job_world (t->session.job) > 1)
-            mg_error_prefix (err, "rank %d", job_rank (t->session.job));
-        return -1;
-    }
-    t->failed = false;
-    return 0;
+    if (rc < 0 && !t->session.accord.common_error && job_world (t->session.job) > 1)
+        mg_error_prefix (err, "rank %d", job_rank (t->session.job));
+    t->failed = rc < 0;
+    return rc;
+}
+
+int train_step (struct train *t, struct metrics *m, struct mg_error *err)
+{
+    train_enter (t);
+    return train_leave (t, step (t, m, err), err);
+}
+
+int train_end (struct train *t, struct mg_error *err)
+{
+    train_enter (t);
+    return train_leave (t, end (t, err) < 0 || end_outputs (t, err) < 0 ? -1 : 0, err);
+}
+
+int train_run (struct train *t, struct mg_error *err)
+{
+    struct metrics m;
+    int rc;
+
+    device_enter (job_device (t->session.job)); // once, not in each step
+    do
+        rc = train_step (t, &m, err);
+    while (rc > 0);
+    if (rc == 0)
+        rc = train_end (t, err);
+    device_leave (job_device (t->session.job));
+    return rc;
 }
 
 const struct memory_plan *train_memory (const struct train *t)
@@ -679,12 +726,24 @@ static void leave (struct train *t)
     job_destroy (t->session.job);
 }
 
+/* A run that nobody has ended may have a checkpoint under way. */
+static void complete (struct train *t)
+{
+    struct mg_error why = { "" };
+
+    if (t->failed || !t->saving.save)
+        return;
+    if (save_finish (&t->saving, &why) < 0 && job_rank (t->session.job) == 0)
+        fprintf (t->out, "%s\n", why.text);
+}
+
 void train_destroy (struct train *t)
 {
     int saved_errno = errno;
 
     if (!t)
         return;
+    complete (t);
     report_drop (&t->report);
     if (!t->failed || t->session.accord.common_error) { // else others may still use it
         trace_destroy (t->trace);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "libcore/train/config.h"
+#include "libcore/train/metrics.h"
 
 struct train;
 
@@ -36,7 +37,15 @@ int train_threads (const struct train *t);
  */
 int train_refuse (struct train *t, struct mg_error *err);
 
-/* Take the steps, save what is to be saved. Collective. */
+/* Take the next step, and what is due behind it: 1, and *m is what the step was; 0 if no step is
+ * left; or -1 and a text.  Collective.  What *m points to is the run's, until the next step.
+ */
+int train_step (struct train *t, struct metrics *m, struct mg_error *err);
+
+/* End a run, whatever steps are left: save what is to be saved.  Collective. */
+int train_end (struct train *t, struct mg_error *err);
+
+/* Take the steps that are left, and end the run.  Collective. */
 int train_run (struct train *t, struct mg_error *err);
 
 /* Exit status of this process after train_run() has succeeded: 0, or STOP_STATUS of

@@ -34,6 +34,8 @@ struct train {
     struct passes_plan graphs; /* of a rank that is only planned */
     struct train_progress progress;
     int64_t first_iteration; /* of this run, from 1 */
+    bool begun;           /* what comes before the first step is done */
+    bool left;            /* no more steps: the run is to stop, or a phase or interval has ended */
     bool stopped;         /* before the last iteration */
     bool upcycled;        /* the run begins with parameters that no file has yet */
     int overflows;        /* of the last iterations in a row, at the least loss scale */
@@ -50,5 +52,15 @@ struct train {
 
 /* How the model's passes are taken: with the buffers' reductions and gatherings. */
 struct model_mode train_mode (struct train *t, bool training, double loss_weight);
+
+/* Around what a run does after set-up, on all ranks: train_enter(), and in the end train_leave()
+ * with its result, which is returned.  After a failure of all ranks, train_leave() completes a
+ * checkpoint that is under way.
+ */
+void train_enter (struct train *t);
+int train_leave (struct train *t, int rc, struct mg_error *err);
+
+/* Do what comes before the first step, unless it is done.  Collective. */
+int train_begin (struct train *t, struct mg_error *err);
 
 #endif /* LIBCORE_TRAIN_TRAIN_PRIVATE_H */

@@ -509,10 +509,43 @@ static int setup_start (struct train *t, struct mg_error *err)
     return setup_config (t, err);
 }
 
+static int compare_samples (const struct data_config *c, const int64_t *first,
+                            struct mg_error *err)
+{
+    for (int i = 0; i < SPLIT_NUM_PARTS; i++) {
+        int64_t own = c->from_program[i] ? c->program[i]->num_samples : 0;
+
+        if (own != first[i])
+            return mg_error_set (err, EINVAL, "the program has %" PRId64 " samples for %s, but %"
+                                 PRId64 " on rank 0: want the same number on every rank", own,
+                                 split_part_name ((enum split_part)i), first[i]);
+    }
+    return 0;
+}
+
+/* A program has as many samples on every rank.  Collective. */
+static int check_samples (struct train *t, struct mg_error *err)
+{
+    const struct data_config *c = &t->config.data;
+    int64_t first[SPLIT_NUM_PARTS] = { 0 };
+    bool any = false;
+
+    for (int i = 0; i < SPLIT_NUM_PARTS; i++) {
+        any |= c->from_program[i];
+        first[i] = c->from_program[i] ? c->program[i]->num_samples : 0;
+    }
+    if (!any) // nor on another rank, whose arguments then name no data
+        return 0;
+    if (mg_comm_broadcast (job_control (t->session.job), first, SPLIT_NUM_PARTS, MG_INT64, 0, NULL,
+                           err) < 0)
+        return -1;
+    return accord_agree (&t->session.accord, compare_samples (c, first, err), err);
+}
+
 /* What is left to do once the others are there. */
 static int setup (struct train *t, struct mg_error *err)
 {
-    if (setup_cache (t, err) < 0
+    if (check_samples (t, err) < 0 || setup_cache (t, err) < 0
         || accord_agree (&t->session.accord, plan (t, err), err) < 0
         || accord_agree (&t->session.accord, allocate (t, err), err) < 0
         || session_load (&t->session, t->config.resume.weights, err) < 0)

@@ -32,6 +32,15 @@ static void test_badparam (void)
     mg_train_destroy (train);
     is_int (mg_train_setup (NULL, &err), -1, "no run to set up");
     is_int (mg_train_run (NULL, &err), -1, "no run");
+    is_int (mg_train_step (NULL, NULL, &err), -1, "no run to take a step of: %s", err.text);
+    is_int (mg_train_finish (NULL, &err) + mg_train_save (NULL, &err)
+                + mg_train_evaluate (NULL, "validation", NULL, &err)
+                + mg_train_read_part (NULL, "x", NULL, 0, NULL) + mg_train_stop (NULL, &err)
+                + mg_train_set_samples (NULL, "train", NULL, &err)
+                + mg_train_loss (NULL, "lm loss", NULL, &err), -7, "nor to call anything on");
+    is_int (mg_train_rank (NULL) + mg_train_world (NULL) + (int)mg_train_iteration (NULL), -3,
+            "nor to ask");
+    ok (mg_train_num_params (NULL) == 0 && !mg_train_param_name (NULL, 0, &err), "%s", err.text);
     ok (mg_train_should_report (NULL, NULL), "then this rank should say so");
     is_int (mg_train_status (NULL), 1, "and exit with 1");
     errno = 77;

@@ -5,6 +5,7 @@
 #include "libcore/data/gpt_index.h"
 #include "libcore/data/mock.h"
 #include "libcore/data/sample_source.h"
+#include "tests/unit/data/read_sample.h"
 #include "tests/unit/data/support.h"
 
 enum { VOCAB = 50, EOD = 7 };
@@ -66,12 +67,12 @@ static void test_samples (const struct mock *mock)
         int32_t document = index->document_index[at->document], want;
 
         mock_get (mock, (size_t)document, at->offset, 1, &want);
-        right += source->ops->sample (source->impl, i, tokens, labels, mask, &err) == 0
+        right += read_sample (source, i, tokens, labels, mask, &err) == 0
                  && tokens[0] == want && tokens[1] == labels[0] && mask[SEQ - 1] == 1
                  && labels[SEQ - 1] >= 0 && labels[SEQ - 1] < VOCAB;
     }
     is_int (right, 20, "begin where the index says");
-    ok (source->ops->sample (source->impl, source->num_samples, tokens, labels, mask, &err) < 0
+    ok (read_sample (source, source->num_samples, tokens, labels, mask, &err) < 0
         && errno == ERANGE, "%s", err.text);
     gpt_index_destroy (index);
     sample_source_destroy (source);

@@ -7,6 +7,7 @@
 #include "libcore/data/indexed.h"
 #include "libcore/data/sample_blend.h"
 #include "tests/tap/sha256.h"
+#include "tests/unit/data/read_sample.h"
 #include "tests/unit/data/support.h"
 
 static char folder[200];
@@ -51,7 +52,7 @@ static int32_t token_of (const struct sample_source *source, int64_t i)
     int32_t tokens[4], labels[4];
     float mask[4];
 
-    if (source->ops->sample (source->impl, i, tokens, labels, mask, NULL) < 0)
+    if (read_sample (source, i, tokens, labels, mask, NULL) < 0)
         return -1;
     return tokens[0] == labels[3] && mask[0] == 1.f ? tokens[0] : -2;
 }
@@ -209,7 +210,7 @@ static void test_cache (void)
         float mask[4];
 
         for (int k = 0; k < 3; k++)
-            source[k]->ops->sample (source[k]->impl, i, tokens[k], labels[k], mask, NULL);
+            read_sample (source[k], i, tokens[k], labels[k], mask, NULL);
         same += memcmp (tokens[0], tokens[1], sizeof (tokens[0])) == 0
                 && memcmp (tokens[0], tokens[2], sizeof (tokens[0])) == 0;
     }
@@ -240,7 +241,7 @@ static bool samples_are (const struct sample_source *source, const json_t *want)
     for (size_t i = 0; same && i < json_array_size (want); i++) {
         const json_t *row = json_array_get (want, i);
 
-        same = source->ops->sample (source->impl, i, tokens, labels, mask, NULL) == 0;
+        same = read_sample (source, i, tokens, labels, mask, NULL) == 0;
         for (size_t k = 0; same && k < json_array_size (row); k++)
             same = tokens[k] == json_integer_value (json_array_get (row, k));
     }

@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "libcore/data/sample_edit.h"
+#include "tests/unit/data/read_sample.h"
 #include "tests/unit/data/support.h"
 
 enum { SEQ = 8, EOD = 9, PAD = 77 };
@@ -11,20 +12,22 @@ enum { SEQ = 8, EOD = 9, PAD = 77 };
 static int destroyed;
 
 /* Sample i: EOD, then counting from i, with EOD at position 4; sample 99 cannot be read. */
-static int make_sample (void *impl, int64_t index, int32_t *tokens, int32_t *labels,
-                        float *mask, struct mg_error *err)
+static int make_sample (void *impl, int64_t index, const struct sample *to, struct mg_error *err)
 {
     int32_t row[SEQ + 1];
+    struct sample_gpt gpt;
 
     (void)impl;
     if (index == 99)
         return mg_error_set (err, EIO, "it cannot be read");
     for (int i = 0; i <= SEQ; i++)
         row[i] = i == 0 || i == 4 ? EOD : (int32_t)(100 + index + i);
+    if (sample_gpt_of (to, "test", SEQ, &gpt, err) < 0)
+        return -1;
     for (int i = 0; i < SEQ; i++) {
-        tokens[i] = row[i];
-        labels[i] = row[i + 1];
-        mask[i] = 1.f;
+        gpt.tokens[i] = row[i];
+        gpt.labels[i] = row[i + 1];
+        gpt.loss_mask[i] = 1.f;
     }
     return 0;
 }
@@ -64,10 +67,10 @@ static void test_mask (void)
     is_int (source->num_samples, 1000, "as many samples");
     is_int (source->seq_length, SEQ, "as long");
     is_int (source->max_token, 50, "of the same tokens");
-    ok (source->ops->sample (source->impl, 3, tokens, labels, mask, &err) == 0
+    ok (read_sample (source, 3, tokens, labels, mask, &err) == 0
             && memcmp (mask, want, sizeof (want)) == 0, "no weight where an input ends a document");
     ok (tokens[0] == EOD && tokens[1] == 104 && labels[7] == 111, "tokens stay");
-    ok (source->ops->sample (source->impl, 99, tokens, labels, mask, &err) == -1
+    ok (read_sample (source, 99, tokens, labels, mask, &err) == -1
             && errno == EIO && strcmp (err.text, "it cannot be read") == 0,
         "a sample that cannot be read: %s", err.text);
     sample_source_destroy (source);
@@ -91,14 +94,14 @@ static void test_fim (void)
     int moved = 0;
 
     is_int (source->max_token, -1, "tokens are not known");
-    ok (source->ops->sample (source->impl, 3, tokens, labels, mask, &err) == 0, "a sample");
+    ok (read_sample (source, 3, tokens, labels, mask, &err) == 0, "a sample");
     ok (tokens[0] == 104 && tokens[3] == EOD && tokens[7] == 111 && labels[7] == PAD,
         "without its empty segment");
     for (int i = 0; i + 1 < SEQ; i++)
         moved += labels[i] == tokens[i + 1];
     is_int (moved, SEQ - 1, "labels are tokens moved by one");
     ok (memcmp (mask, want, sizeof (want)) == 0, "no weight for padding and behind an end");
-    ok (source->ops->sample (source->impl, 99, tokens, labels, mask, &err) == -1,
+    ok (read_sample (source, 99, tokens, labels, mask, &err) == -1,
         "a sample that cannot be read");
     sample_source_destroy (source);
 }

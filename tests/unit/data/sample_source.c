@@ -7,6 +7,7 @@
 #include "libcore/data/gpt_index.h"
 #include "libcore/data/indexed.h"
 #include "libcore/data/sample_source.h"
+#include "tests/unit/data/read_sample.h"
 #include "tests/unit/data/support.h"
 
 static char folder[200];
@@ -64,7 +65,7 @@ static void test_gpt (void)
             int32_t labels[32];
             float mask[32];
 
-            if (source->ops->sample (source->impl, i, tokens, labels, mask, &err) < 0)
+            if (read_sample (source, i, tokens, labels, mask, &err) < 0)
                 bail_out ("%s", err.text);
             wrong += memcmp (tokens, row + at, seq_length * sizeof (*row)) != 0
                      || memcmp (labels, row + at + 1, seq_length * sizeof (*row)) != 0;
@@ -93,9 +94,9 @@ static void test_gpt_errors (void)
     is_int (source->num_samples, 3, "13 tokens are 3 samples of 4");
     is_int (sample_source_global_batch (source), 0, "with no batches");
     errno = 0;
-    ok (source->ops->sample (source->impl, 3, tokens, labels, mask, &err) == -1
+    ok (read_sample (source, 3, tokens, labels, mask, &err) == -1
         && errno == ERANGE, "no fourth: %s", err.text);
-    ok (source->ops->sample (source->impl, -1, tokens, labels, mask, &err) == -1,
+    ok (read_sample (source, -1, tokens, labels, mask, &err) == -1,
         "nor one before the first: %s", err.text);
     sample_source_destroy (source);
     sample_source_destroy (NULL);
@@ -136,7 +137,7 @@ static void test_gpt_bad_token (void)
     if (!source)
         bail_out ("%s", err.text);
     errno = 0;
-    ok (source->ops->sample (source->impl, 0, tokens, labels, mask, &err) == -1
+    ok (read_sample (source, 0, tokens, labels, mask, &err) == -1
         && errno == ERANGE && strstr (err.text, "token 2 of sequence 0 is -1"),
         "a negative token is refused: %s", err.text);
     sample_source_destroy (source);
@@ -155,8 +156,8 @@ static bool sample_is (const struct sample_source *source, const json_t *want,
     int64_t *want_tokens = json_numbers (json_object_get (want, "tokens"), &count);
     int64_t *want_labels = json_numbers (json_object_get (want, "labels"), &count);
     int64_t *want_mask = json_numbers (json_object_get (want, "loss_mask"), &count);
-    bool same = source->ops->sample (source->impl, json_int (want, "i"), tokens, labels,
-                                     mask, NULL) == 0 && count == (size_t)n;
+    bool same = read_sample (source, json_int (want, "i"), tokens, labels, mask, NULL) == 0
+                && count == (size_t)n;
 
     for (int i = 0; same && i < n; i++) {
         same = tokens[i] == want_tokens[i] && labels[i] == want_labels[i];
@@ -295,7 +296,7 @@ static void test_batches (void)
         int32_t labels[3];
         float mask[3];
 
-        source->ops->sample (source->impl, i, tokens, labels, mask, &err);
+        read_sample (source, i, tokens, labels, mask, &err);
         for (int j = 0; j < 3; j++) {
             int at = i % 4 * 3 + j;
 
@@ -304,7 +305,7 @@ static void test_batches (void)
         }
     }
     is_int (wrong, 0, "rows of both batches, round and round");
-    ok (source->ops->sample (source->impl, -1, NULL, NULL, NULL, &err) == -1,
+    ok (read_sample (source, -1, NULL, NULL, NULL, &err) == -1,
         "no sample before the first: %s", err.text);
     sample_source_destroy (source);
 }
@@ -396,7 +397,7 @@ static void test_golden_batches (void)
             continue;
         is_int (sample_source_global_batch (source), 4, "rows of a batch");
         for (int64_t s = 0; s < 12; s++) {
-            source->ops->sample (source->impl, s, tokens, labels, mask, &err);
+            read_sample (source, s, tokens, labels, mask, &err);
             for (int j = 0; j < source->seq_length - 1; j++)
                 followed += labels[j] == tokens[j + 1];
         }

@@ -44,7 +44,8 @@ static void test_nothing (void)
 
     accord_ask_to_stop (&a, reasons);
     ok (reasons[ACCORD_SIGNAL] == 0 && reasons[ACCORD_EXPIRED] == 0
-            && reasons[ACCORD_OUTPUT] == 0, "there is no reason to stop");
+            && reasons[ACCORD_ASKED] == 0 && reasons[ACCORD_OUTPUT] == 0,
+        "there is no reason to stop");
     accord_decide_to_stop (&a, reasons);
     ok (!a.stopping, "and the run goes on");
     clear (&a);
@@ -78,6 +79,20 @@ static void test_others (void)
     is_str (text_of (b.out), "", "which no log says");
     clear (&a);
     clear (&b);
+}
+
+static void test_asked (void)
+{
+    struct accord a = make (NULL, -1);
+    double reasons[ACCORD_NUM_REASONS];
+
+    a.asked = true;
+    accord_ask_to_stop (&a, reasons);
+    ok (reasons[ACCORD_ASKED] == 1 && !a.stopping, "the program of this rank asks");
+    accord_decide_to_stop (&a, reasons);
+    ok (a.stopping, "the run stops");
+    is_str (text_of (a.out), "stopping: the program asks for it\n", "as a line says");
+    clear (&a);
 }
 
 static void test_clock (void)
@@ -133,6 +148,7 @@ int main (void)
     test_nothing ();
     test_signal ();
     test_others ();
+    test_asked ();
     test_clock ();
     test_output ();
     test_failures ();

@@ -13,24 +13,27 @@ enum { SEQ = 5, MBS = 2, VOCAB = 1000, BAD_READ = 77, BAD_TOKEN = 78, BAD_LABEL 
        MASKED_LABEL = 80 };
 
 /* Sample i has tokens 5 i, 5 i + 1, ... (mod 900), labels one more. */
-static int make_sample (void *impl, int64_t index, int32_t *tokens, int32_t *labels,
-                        float *mask, struct mg_error *err)
+static int make_sample (void *impl, int64_t index, const struct sample *to, struct mg_error *err)
 {
+    struct sample_gpt gpt;
+
     (void)impl;
     if (index == BAD_READ)
         return mg_error_set (err, EIO, "sample 77 cannot be read");
+    if (sample_gpt_of (to, "test", SEQ, &gpt, err) < 0)
+        return -1;
     for (int s = 0; s < SEQ; s++) {
-        tokens[s] = (int32_t)((index * SEQ + s) % 900);
-        labels[s] = tokens[s] + 1;
-        mask[s] = 1 + (float)s;
+        gpt.tokens[s] = (int32_t)((index * SEQ + s) % 900);
+        gpt.labels[s] = gpt.tokens[s] + 1;
+        gpt.loss_mask[s] = 1 + (float)s;
     }
     if (index == BAD_TOKEN)
-        tokens[3] = VOCAB;
+        gpt.tokens[3] = VOCAB;
     if (index == BAD_LABEL)
-        labels[4] = -1;
+        gpt.labels[4] = -1;
     if (index == MASKED_LABEL) {
-        labels[4] = VOCAB;
-        mask[4] = 0;
+        gpt.labels[4] = VOCAB;
+        gpt.loss_mask[4] = 0;
     }
     return 0;
 }
@@ -41,14 +44,17 @@ static struct sample_source source = { .ops = &ops, .num_samples = INT64_MAX,
                                        .seq_length = SEQ };
 
 /* Tokens 0 1 2 ..., weights as the positions. */
-static int make_long (void *impl, int64_t index, int32_t *tokens, int32_t *labels, float *mask,
-                      struct mg_error *err)
+static int make_long (void *impl, int64_t index, const struct sample *to, struct mg_error *err)
 {
-    (void)impl, (void)index, (void)err;
+    struct sample_gpt gpt;
+
+    (void)impl, (void)index;
+    if (sample_gpt_of (to, "long", 8, &gpt, err) < 0)
+        return -1;
     for (int s = 0; s < 8; s++) {
-        tokens[s] = s;
-        labels[s] = s + 1;
-        mask[s] = (float)s;
+        gpt.tokens[s] = s;
+        gpt.labels[s] = s + 1;
+        gpt.loss_mask[s] = (float)s;
     }
     return 0;
 }

@@ -6,6 +6,7 @@
 
 #include "libcore/optim/buffers_private.h"
 #include "libcore/train/state_private.h"
+#include "libcore/train/state_tensor.h"
 #include "tests/tap/ranks.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/checkpoint/scratch.h"
@@ -166,6 +167,60 @@ static void test_good (struct fixture *f, const char *dir)
                  "where it can they load it: %d %s", rc, err.text);
 }
 
+enum { ROWS = 20, COLUMNS = 8 };
+
+/* A parameter is written from the last rank and read on each, bit for bit, whatever ranks store of
+ * it; 'tiny' is among the values.
+ */
+static void test_tensor (struct fixture *f, float tiny)
+{
+    int last = job_world (f->job) - 1;
+    float in[ROWS * COLUMNS], out[ROWS * COLUMNS];
+    struct state_tensor t;
+    struct mg_error err = { "" };
+    int rc = state_find_tensor (f->state, "decoder.layers.0.mlp.linear_fc1.weight", &t, &err);
+
+    ranks_check (f->job, rc == 0 && t.rows == ROWS && t.columns == COLUMNS
+                 && t.part_rows == ROWS && t.part_columns == COLUMNS && t.first_row == 0,
+                 "a parameter is found by its name %s", err.text);
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        in[i] = (float)(i % 13 - 6) * 0.25f;
+    in[5] = -0.f;
+    in[9] = tiny;
+    rc = state_write_tensor (f->state, &t, last, in, &err);
+    ranks_check (f->job, rc == 0, "it is written %s", err.text);
+    for (int root = 0; rc == 0 && root <= last; root++) {
+        memset (out, -1, sizeof (out));
+        rc = state_read_tensor (f->state, &t, root, out, &err);
+        if (root == job_rank (f->job))
+            rc |= memcmp (in, out, sizeof (in));
+    }
+    ranks_check (f->job, rc == 0, "and read on each rank as it was written %s", err.text);
+    rc = state_find_tensor (f->state, "decoder.layers.9.mlp.linear_fc1.weight", &t, &err);
+    ranks_check (f->job, rc == -1 && errno == ENOENT, "one that is not there: %s", err.text);
+}
+
+/* The last rank cannot store what it got: all ranks know. */
+static void test_weak_tensor (struct fixture *f)
+{
+    const struct kernels *good = f->stack.buffers->host;
+    struct weak weak = { .kernels = { .impl = good->impl }, .ops = *good->ops, .good = good };
+    float in[ROWS * COLUMNS] = { 0 };
+    int rc, last = job_world (f->job) - 1;
+    struct state_tensor t;
+    struct mg_error err = { "" };
+
+    weak.kernels.ops = &weak.ops;
+    weak.ops.run[KERN_STATE_STORE] = fail_to_store;
+    rc = state_find_tensor (f->state, "decoder.layers.0.mlp.linear_fc1.weight", &t, &err);
+    if (job_rank (f->job) == last)
+        f->stack.buffers->host = &weak.kernels;
+    rc |= state_write_tensor (f->state, &t, 0, in, &err);
+    f->stack.buffers->host = good;
+    ranks_check (f->job, rc == -1 && errno == ENOMEM && strstr (err.text, "no room to store it"),
+                 "all ranks refuse a parameter that the last one cannot store: %s", err.text);
+}
+
 /* A run that only evaluates has neither gradients nor an optimizer; it loads the same
  * parameters as 'trains' has, or refuses as that does.
  */
@@ -186,6 +241,10 @@ static void test_evaluation (struct fixture *trains, bool float8, const char *di
                  || memcmp (p[i].data, want[i].data,
                             (size_t)p[i].numel * mg_dtype_size (p[i].storage)) != 0;
     ranks_check (f.job, wrong == 0, "evaluation has the same parameters, and no gradients");
+    if (!float8) {
+        test_weak_tensor (&f);
+        test_tensor (&f, 0x1p-130f);
+    }
     teardown (&f);
 }
 
@@ -234,6 +293,7 @@ int main (int argc, char **argv)
     test_good (&f, dir);
     test_evaluation (&f, false, dir);
     test_schedule (&f, dir);
+    test_tensor (&f, 0x1.8p-149f);
     teardown (&f);
     setup (&f, true, false);
     test_weak (&f, dir, "scale");
