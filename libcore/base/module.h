@@ -23,8 +23,8 @@ struct module {
 /* Load DIR/NAME.so and return its table.  DIR is MEGATRON_MODULE_DIR from the environment
  * (ignored in a set-user-ID program), else the installed directory.  A loaded module is
  * never unloaded: MPI and PMIx leave threads and exit handlers behind.  NULL, errno and a
- * text on failure.  If the file is missing, the text ends with 'hint', which names the
- * package that provides the file.
+ * text on failure.  If the file is missing, the text ends with 'hint', which says how the
+ * file gets installed.
  */
 const void *module_load (const char *name, const char *hint, struct mg_error *err);
 
