@@ -1,4 +1,4 @@
-/* indexed - Megatron's indexed dataset: PREFIX.bin (tokens), PREFIX.idx (where they are).
+/* indexed - Megatron's indexed dataset: PREFIX.bin (the tokens) and PREFIX.idx (their places).
  *
  * PREFIX.idx, little-endian, no padding:
  *
@@ -8,16 +8,17 @@
  *     byte 18   u64        number of sequences n
  *     byte 26   u64        number of document indices d (documents + 1)
  *     byte 34   i32[n]     length of each sequence in tokens
- *               i64[n]     its first byte in PREFIX.bin
- *               i64[d]     the sequence that starts each document; the last is n
- *               i8[n]      mode of each sequence (multimodal sets only)
+ *               i64[n]  first byte of each sequence in PREFIX.bin i64[d]  the sequence
+ *               that starts each document; the last is n i8[n]  mode of each sequence
+ *               (multimodal sets only)
  *
  * PREFIX.bin is the sequences one after the other.  A document is zero or more sequences.
  *
- * The reader maps PREFIX.idx, opens PREFIX.bin and checks every field against the two file
- * sizes before it returns, so that nothing read later can leave the files.  A PREFIX.bin that
- * becomes shorter afterwards is an error of indexed_get().  A PREFIX.idx that becomes shorter is
- * one too, or raises SIGBUS (cmd/fault.h reports it); the builder never truncates, it renames.
+ * The reader maps PREFIX.idx, opens PREFIX.bin and checks every field against the two
+ * file sizes before it returns, so that later reads stay inside the files.  A PREFIX.bin
+ * that becomes shorter afterwards is an error of indexed_get().  A PREFIX.idx that
+ * becomes shorter is an error, too, or raises SIGBUS (cmd/fault.h reports it).  The
+ * builder never truncates a file, but renames new files over old ones.
  */
 #ifndef LIBCORE_DATA_INDEXED_H
 #define LIBCORE_DATA_INDEXED_H
@@ -75,11 +76,12 @@ int32_t indexed_length (const struct indexed *ix, size_t i);
 /* First byte of sequence 'i' in PREFIX.bin (0 for an 'i' out of range). */
 int64_t indexed_pointer (const struct indexed *ix, size_t i);
 
-/* First sequence of document 'd', 0 <= d <= number of documents; d = number of documents
- * gives the number of sequences, so that document d is [start (d), start (d + 1)). */
+/* First sequence of document 'd', 0 <= d <= number of documents; for d = number of
+ * documents this is the number of sequences.  Document d is [start (d), start (d +
+ * 1)). */
 size_t indexed_document_start (const struct indexed *ix, size_t d);
 
-/* Mode of sequence 'i', 0 where the file has none; indexed_has_modes() tells. */
+/* Mode of sequence 'i', 0 if the file has no modes (indexed_has_modes()). */
 int indexed_mode (const struct indexed *ix, size_t i);
 int indexed_has_modes (const struct indexed *ix);
 
@@ -90,8 +92,8 @@ int indexed_has_modes (const struct indexed *ix);
 int indexed_get (const struct indexed *ix, size_t sequence, size_t offset, size_t length,
                  int32_t *out, struct mg_error *err);
 
-/* Read 'n' bytes of PREFIX.bin from byte 'at' on.  They must belong to sequences of the index.
- * Tokens are not looked at.  Errors of indexed_get(), but ERANGE. */
+/* Read 'n' bytes of PREFIX.bin from byte 'at' on.  The bytes must belong to sequences of
+ * the index.  Their tokens are not checked.  Errors of indexed_get() but ERANGE. */
 int indexed_read (const struct indexed *ix, int64_t at, size_t n, void *out,
                   struct mg_error *err);
 
