@@ -18,7 +18,7 @@
 
 enum {
     SHARD_HEADER_BYTES = 64,
-    SHARD_SLAB_BYTES = 4 << 20, /* that we write */
+    SHARD_SLAB_BYTES = 4 << 20, /* bytes of a slab that we write */
     SHARD_NAME_MAX = 32
 };
 
@@ -30,7 +30,7 @@ struct shard_id { /* the save that a shard belongs to */
 /* "shard_00003.bin" into name[SHARD_NAME_MAX]. */
 void shard_name (char *name, int rank);
 
-/* The rank in such a name, -1 if it is no such name. */
+/* Returns the rank in the name of a shard, or -1 if the name is no shard's. */
 int shard_rank (const char *name);
 
 /* Elements of a slab of at most 'bytes'; at least one. */

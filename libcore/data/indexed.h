@@ -98,8 +98,8 @@ int indexed_read (const struct indexed *ix, int64_t at, size_t n, void *out,
                   struct mg_error *err);
 
 /* Documents [document, document_end) of a dataset, and of them sequences [sequence,
- * sequence_end).  The first document may have begun before 'sequence', and the last one may
- * go on behind 'sequence_end'. */
+ * sequence_end).  The first document may begin before 'sequence', and the last one may
+ * end after 'sequence_end'. */
 struct indexed_range {
     size_t document, document_end;
     size_t sequence, sequence_end;
@@ -120,38 +120,40 @@ int indexed_check_files (const char *prefix, indexed_check_f check, const char *
 
 struct indexed_builder; /* opaque */
 
-/* Begin PREFIX.bin and PREFIX.idx under temporary names beside them. Nothing is visible
- * under PREFIX until finalize, and destroy without finalize removes what was written.
- * NULL with errno of open, EINVAL (a float type), ENOMEM. The caller owns the result. */
+/* Begin to write PREFIX.bin and PREFIX.idx under temporary names in the same directory.
+ * Nothing is visible under PREFIX until finalize, and destroy without finalize removes
+ * what was written.  NULL with errno of open, EINVAL (a float type), ENOMEM. The caller
+ * owns the result. */
 struct indexed_builder *indexed_builder_create (const char *prefix,
                                                 enum indexed_dtype dtype,
                                                 struct mg_error *err);
 
-/* Append 'n' tokens to the sequence under way, which may so be given in pieces of any
- * size. Errors: ERANGE (a token the element type cannot hold, a sequence of more than
- * INT32_MAX tokens), ENOMEM, those of write. */
+/* Append 'n' tokens to the current sequence, which may be appended in pieces of any size.
+ * Errors: ERANGE (a token the element type cannot hold, a sequence of more than INT32_MAX
+ * tokens), ENOMEM, those of write. */
 int indexed_builder_append (struct indexed_builder *b, const int32_t *tokens, size_t n,
                             struct mg_error *err);
 
-/* End the sequence under way (of no tokens if nothing was appended). */
+/* End the current sequence, which is empty if no tokens were appended. */
 int indexed_builder_end_sequence (struct indexed_builder *b, struct mg_error *err);
 
-/* End the document: the sequences ended since the last call are its own. It may have
- * none. EINVAL if a sequence is still under way. */
+/* End the document.  It has the sequences that ended since the last call, or none.
+ * EINVAL if a sequence has not ended. */
 int indexed_builder_end_document (struct indexed_builder *b, struct mg_error *err);
 
 /* Append a range of another dataset: its sequences, their modes, and the ends of its documents.
- * A document that is cut at 'sequence_end' ends there.  Bytes are copied as they are, whatever
- * tokens they stand for.  EINVAL if a sequence or document is under way, if the element type
- * differs, or if only one of both has modes; errors of indexed_read(), write and ENOMEM.  After a
- * failure the builder can only be destroyed. */
+ * A document that is cut at 'sequence_end' ends there.  Bytes are copied without a check
+ * of their tokens.  EINVAL if a sequence or document has not ended, if the element type
+ * differs, or if only one of both has modes; errors of indexed_read(), write and ENOMEM.
+ * After a failure the builder can only be destroyed. */
 int indexed_builder_copy (struct indexed_builder *b, const struct indexed *ix,
                           const struct indexed_range *range, struct mg_error *err);
 
-/* Write the index, flush both files to disk and give them their names, as the bytes that
- * Megatron's IndexedDatasetBuilder writes.  An older set under PREFIX is replaced; its
- * index goes first, so that no moment has an index beside tokens that are not its own.
- * EINVAL if a sequence or document is under way. Once, and last. */
+/* Write the index, flush both files to disk and rename them to their final names.  The
+ * bytes are those of Megatron's IndexedDatasetBuilder.  An older dataset under PREFIX is
+ * replaced.  The older index is removed first, so that an index never stands beside the
+ * tokens of another dataset.  EINVAL if a sequence or document has not ended.  Call this
+ * once, as the last call before destroy. */
 int indexed_builder_finalize (struct indexed_builder *b, struct mg_error *err);
 
 /* Free; without a finalize that succeeded also remove the temporary files. NULL is
