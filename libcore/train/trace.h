@@ -1,16 +1,14 @@
-/* trace - when what was done in some iterations, in the Trace Event Format of Chrome, which
- * Perfetto shows too (Duffy, "Trace Event Format", 2016: complete events, "ph": "X").
+/* trace - the intervals of some iterations, in the Trace Event Format of Chrome, which
+ * Perfetto shows, too (Duffy, "Trace Event Format", 2016: complete events, "ph": "X").
  *
- * A process of the trace is a rank.  Its thread 0 is what the run itself does: intervals of
- * timers.h, passes with their microbatch and chunk.  The next ones are the lanes of the
- * communication thread, which move side by side: a call begins when the thread first turns
- * to it, and ends when it is done.  The last, where there is one, writes checkpoints.  Times are
- * those of the machine's clock (microseconds since 1970), so that the files of several ranks
- * can be put together.
- *
- * Every rank writes a file of its own: nothing is exchanged, and a rank that is alone or
- * late needs no other.  Recording allocates; a trace that is NULL, or not within its
- * iterations, costs a comparison.
+ * A process of the trace is a rank.  Its thread 0 has the intervals of the run itself:
+ * those of timers.h, and passes with their microbatch and chunk.  The next threads are
+ * the lanes of the communication thread, which run at the same time: a call begins when
+ * the communication thread first works on it, and ends when it is done.  With
+ * --async-save, the last thread writes checkpoints.  Times are those of the machine's
+ * clock (microseconds since 1970), so that the files of several ranks can be merged.
+ * Every rank writes its own file, without any exchange.  Recording allocates; a trace
+ * that is NULL, or outside its iterations, costs a comparison.
  */
 #ifndef LIBCORE_TRAIN_TRACE_H
 #define LIBCORE_TRAIN_TRACE_H
@@ -23,51 +21,55 @@
 
 struct trace_config {
     const char *file;       /* NULL: there is no trace */
-    const char *iterations; /* as trace_iterations_parse() takes them */
+    const char *iterations; /* in the form of trace_iterations_parse() */
 };
 
 struct trace;
 
-/* Iterations of a run, the first being 1: "3" or "2-5". -1, EINVAL and a text. */
+/* Parse the iterations of a run, of which the first is 1: "3" or "2-5".  -1, EINVAL and a
+ * text. */
 int trace_iterations_parse (const char *text, int64_t range[2], struct mg_error *err);
 
-/* The file of a rank: FILE with "-RANK" before its suffix, "trace.json" -> "trace-3.json".
- * Free it.  NULL if out of memory.
+/* Returns the file of a rank: FILE with "-RANK" before its suffix, "trace.json" ->
+ * "trace-3.json". The caller frees it.  NULL if out of memory.
  */
 char *trace_path (const char *file, int rank);
 
-/* Open this rank's file, nothing is written yet; the job outlives the trace.  NULL and a
- * text on failure, also if 'file' itself is there and is no regular file.
+/* Open this rank's file, without writing.  The job outlives the trace.  NULL and a text
+ * on failure, also if 'file' exists and is no regular file.
  */
 struct trace *trace_create (const char *file, const int64_t range[2], const struct job *job,
                             struct mg_error *err);
 void trace_destroy (struct trace *t); /* NULL is allowed */
 
-/* An iteration begins, the number-th of this run: recorded if that is in the range. */
+/* Begin an iteration, the number-th of this run.  It is recorded if 'number' is in the
+ * range. */
 void trace_iteration (struct trace *t, int64_t iteration, int64_t number);
 
-/* Has the last iteration of the range been recorded, and is still to be written? */
+/* True if the last iteration of the range was recorded, and is not yet written. */
 bool trace_is_full (const struct trace *t, int64_t number);
 
-/* An interval of the run's own; intervals of different timers may nest. */
+/* Begin or end an interval of the run.  Intervals of different timers may nest. */
 void trace_begin (struct trace *t, enum timer which);
 void trace_end (struct trace *t, enum timer which);
 
-/* A replay of a graph of 'nodes' kernels, copies and collectives begins, or has been enqueued:
- * "graph-replay".  'layer': number of the transformer layer, -1: the graph of an iteration.
+/* Record that a replay of a graph of 'nodes' kernels, copies and collectives begins, or
+ * was enqueued: "graph-replay".  'layer': number of the transformer layer, -1: the graph
+ * of an iteration.
  */
 void trace_replay (struct trace *t, int layer, size_t nodes, bool begins);
 
-/* A rank's shard of the checkpoint of an iteration was written by a thread of its own, from
- * 'begin' to 'end' of timers_now(). To be told by the run's thread, once that has ended.
+/* Record that a thread has written a rank's shard of the checkpoint of an iteration, from
+ * 'begin' to 'end' of timers_now().  The run's thread calls this after that thread has
+ * ended.
  */
 void trace_written (struct trace *t, int64_t iteration, double begin, double end);
 
-/* What the interval that has just begun is about. */
+/* Set the microbatch and the chunk of the interval that has just begun. */
 void trace_detail (struct trace *t, enum timer which, int microbatch, int chunk);
 
-/* Write what was recorded and stop recording; once, later calls do nothing.  All calls
- * that were made must be done.  -1 and a text if the file cannot be written.
+/* Write the record, and stop recording.  Later calls do nothing.  All calls that were
+ * made must be done.  -1 and a text if the file cannot be written.
  */
 int trace_write (struct trace *t, struct mg_error *err);
 
