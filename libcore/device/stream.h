@@ -1,5 +1,5 @@
-/* stream - what the library knows of streams and events besides megatron/stream.h: their priority,
- * their times, and host work in the order of a stream, for the communicators' backends.
+/* stream - functions of streams and events besides megatron/stream.h: priorities, times,
+ * and host work in the order of a stream, for backends of communicators.
  */
 #ifndef LIBCORE_DEVICE_STREAM_H
 #define LIBCORE_DEVICE_STREAM_H
@@ -9,22 +9,23 @@
 #include "libcore/device/queue.h"
 #include "megatron/stream.h"
 
-/* Where a processor has a choice, it begins the work of streams of high priority first.  The CPU
- * device has none.
+/* A processor begins the work of streams of high priority first.  The CPU device has no
+ * priorities.
  */
 enum stream_priority { STREAM_NORMAL, STREAM_HIGH };
 
-/* mg_stream_create(), whose streams have the normal priority, with another. */
+/* mg_stream_create() with a priority; streams of mg_stream_create() have the normal
+ * priority. */
 struct mg_stream *stream_create (struct mg_device *device, enum mg_stream_kind kind,
                                  enum stream_priority priority, const char *name,
                                  struct mg_error *err);
 
-/* An event that also keeps when its mark was reached.  It is recorded again, or destroyed, only
- * when its mark is reached or the device has failed.
+/* Create an event that also keeps the time at which its mark is reached.  Record it
+ * again, or destroy it, only after its mark is reached or the device has failed.
  */
 struct mg_event *event_create_timed (struct mg_device *device, struct mg_error *err);
 
-/* Is the event's mark reached?  Never blocks. */
+/* True if the event's mark is reached.  Never blocks. */
 bool event_reached (const struct mg_event *event);
 
 /* Seconds from the mark of a timed event to that of another of the same device.  Never blocks.
@@ -44,24 +45,25 @@ int stream_submit (struct mg_stream *stream, struct work *work, struct mg_error 
 /* Allocate the scratch memory of kernels on the stream: 'size' is what the most demanding call
  * needs (kern_scratch()).  From then on kernels on this stream allocate no scratch memory, and a
  * call that needs more fails with ENOMEM.  A size that is not larger than before changes nothing.
- * Not after a graph was captured (graph.h): its calls may have the memory of before.  The memory
- * goes with the stream.
+ * Do not call this after a graph was captured (graph.h), whose calls may use the earlier
+ * memory.  The memory is freed with the stream.
  */
 int stream_reserve_scratch (struct mg_stream *stream, size_t size, struct mg_error *err);
 
-/* Is all work enqueued so far done? Then what the caller does at once is in order. */
+/* True if all work enqueued so far is done.  Work that the caller then does at once is in
+ * order. */
 bool stream_idle (const struct mg_stream *stream);
 
 /* 0, or -1 and the text if the stream's device has failed. */
 int stream_check (const struct mg_stream *stream, struct mg_error *err);
 
-/* The lane that carries the stream's host work, NULL: none; and the mark that what is
- * submitted next will have on it.
+/* The lane that carries the stream's host work, NULL: none; and the mark that the next
+ * submitted work will have on this lane.
  */
 const struct queue_lane *stream_lane (const struct mg_stream *stream);
 uint64_t stream_next_mark (const struct mg_stream *stream);
 
-/* What the device's own libraries call the stream; NULL on the CPU. */
+/* Returns the stream's handle in the device's own libraries; NULL on the CPU. */
 void *stream_native (const struct mg_stream *stream);
 
 struct mg_device *stream_device (const struct mg_stream *stream);
