@@ -1,4 +1,5 @@
-/* inputs - what the passes over a microbatch read and no layer makes: a list of tensors by name.
+/* inputs - the inputs of the passes over a microbatch, which no layer makes: a list of
+ * tensors by name.
  *
  * A specification lists the inputs of its layer as tensors of life LIFE_BATCH (layer.h), and phases
  * have them as operands.  The inputs of a chunk are those of its layers, each name once.  A source
@@ -17,9 +18,10 @@
  *               rows of all context-parallel ranks, rank after rank; only if attention is reset
  *   positions   [tokens] int32: position in the document; only if positions are reset
  *
- * With multi-token prediction, tokens, labels, loss_mask and loss_count have several parts, one
- * behind the other.  Part d has at every position what part 0 has d positions later in the
- * sequence, and zeros at the last d positions; its count is the sum of its mask.
+ * With multi-token prediction, tokens, labels, loss_mask and loss_count have several
+ * parts, one after the other.  Part d is part 0 shifted by d positions: its value at a
+ * position is the value of part 0 d positions later in the sequence, and zero at the last
+ * d positions.  The count of a part is the sum of its mask.
  */
 #ifndef LIBCORE_NN_INPUTS_H
 #define LIBCORE_NN_INPUTS_H

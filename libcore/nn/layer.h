@@ -100,10 +100,11 @@ struct phase;
 struct layer_spec;
 struct layer_graph;
 
-/* What an operation does to an operand, forward or backward.  Scratch is written, and of no use
- * afterwards; it may hold anything.  OPERAND_ASIDE: the work that the phase leaves on a side stream
- * does it too, so that no later phase may get in its way before it is awaited.  OPERAND_RESULT: it
- * is written, or added to if the phase says so (struct phase).
+/* The accesses of an operation to an operand, forward or backward.  Scratch has undefined
+ * values before and after the operation.  OPERAND_ASIDE: the work that the phase leaves
+ * on a side stream has the same access, so no later phase may conflict with it before it
+ * is awaited.  OPERAND_RESULT: it is written, or added to if the phase says so (struct
+ * phase).
  */
 enum { OPERAND_READ = 1, OPERAND_WRITE = 2, OPERAND_ADD = 4, OPERAND_SCRATCH = 8,
        OPERAND_ASIDE = 16, OPERAND_RESULT = 32 };
@@ -111,7 +112,8 @@ enum { OPERAND_READ = 1, OPERAND_WRITE = 2, OPERAND_ADD = 4, OPERAND_SCRATCH = 8
 struct layer_operand {
     const char *name;
     bool param;
-    unsigned fwd, bwd; /* of a parameter: bwd ADD is to its gradient, READ of its value */
+    unsigned fwd, bwd; /* for a parameter, bwd ADD is an access to its gradient, and READ
+                        * to its value */
 };
 
 /* Flags of an operation. */
@@ -132,7 +134,7 @@ struct layer_op {
      */
     double (*flops) (const struct layer_spec *spec, const struct phase *phase,
                      const struct nn *nn, const struct nn_shape *shape);
-    struct layer_operand operand[LAYER_MAX_OPERANDS]; /* those without a name are of no use */
+    struct layer_operand operand[LAYER_MAX_OPERANDS]; /* entries without a name are not used */
     int (*fwd) (const struct pass *pass, const struct phase *phase, struct mg_error *err);
     /* NULL: the backward pass has nothing to run. */
     int (*bwd) (const struct pass *pass, const struct phase *phase, struct mg_error *err);
@@ -157,11 +159,11 @@ struct phase {
                         operation in general cannot */
 };
 
-/* What the layer adds to the loss of the model. */
+/* The loss of a layer. */
 struct layer_loss {
     const char *name; /* in logs: "lm loss"; "%d" is 1 + the number among the layers for multi-token
                          prediction.  NULL: nothing */
-    double factor;    /* of the loss in what is minimised */
+    double factor;    /* factor of the loss in the sum that is minimised */
 };
 
 /* Indices of parameters and tensors begin with 1. */
@@ -216,19 +218,21 @@ int layer_spec_trim (struct layer_spec *spec, struct mg_error *err);
 /* Make saved tensors of 'modules' recomputed ones, then check. */
 int layer_spec_recompute (struct layer_spec *spec, unsigned modules, struct mg_error *err);
 
-/* Choose the phases that device graphs have: those in one of the scopes (graphs.h).  -1, EINVAL and
- * a text that names the phase if one of them cannot be captured, or if they are not one behind the
- * other.
+/* Choose the phases of device graphs: those in one of the scopes (graphs.h).  -1, EINVAL
+ * and a text that names the phase if one of them cannot be captured, or if other phases
+ * lie between them.
  */
 int layer_spec_capture (struct layer_spec *spec, unsigned scopes, struct mg_error *err);
 
-/* Once it is decided what is computed again: can the phases that run again in the captured part of
- * the backward pass be captured, too?  0; or -1, EINVAL and a text.
+/* Check that the phases which run again in the captured part of the backward pass can be
+ * captured, too.  Call this after the recomputed tensors are chosen.  0; or -1, EINVAL
+ * and a text.
  */
 int layer_spec_check_capture (const struct layer_spec *spec, struct mg_error *err);
 
-/* Where a layer is among those that run forward again together.  Recomputed tensors of layers at
- * the same place of their units share memory, and so do outputs inside of units.
+/* The place of a layer among the layers that run forward again together.  Recomputed
+ * tensors of layers at the same place of their units share memory, and so do outputs
+ * inside of units.
  */
 struct layer_unit {
     int size;  /* layers of the unit; 0: the layer is in none */
@@ -313,8 +317,8 @@ struct pass {
     void *replay_arg;
 };
 
-/* An operand of a phase; NULL if the phase does without it.  It is an error if the operation does
- * not say what it does to the operand in this direction.
+/* An operand of a phase; NULL if the phase does without it.  It is an error if the table
+ * of the operation has no access to the operand in this direction.
  */
 struct tensor *pass_tensor (const struct pass *pass, const struct phase *phase, int operand);
 struct param *pass_param (const struct pass *pass, const struct phase *phase, int operand);
@@ -328,15 +332,15 @@ void *pass_data (const struct pass *pass, const struct phase *phase, int operand
 int layer_fwd (const struct pass *pass, struct mg_error *err);
 int layer_bwd (const struct pass *pass, struct mg_error *err);
 
-/* The same with the phases from 'begin' on and before 'end' alone. */
+/* Run only the phases from 'begin' on and before 'end'. */
 int layer_fwd_phases (const struct pass *pass, int begin, int end, struct mg_error *err);
 int layer_bwd_phases (const struct pass *pass, int begin, int end, struct mg_error *err);
 
 /* Returns the number of operands that an operation has room for in a phase. */
 int layer_num_operands (const struct layer_op *op);
 
-/* What an operation does to operand 'i' of a phase: forward, or backward, where a parameter's
- * 'bwd' counts; 0 if there is no such operand.
+/* Returns the access of an operation to operand 'i' of a phase, forward or backward; for
+ * a parameter in the backward pass, this is 'bwd'.  0 if there is no such operand.
  */
 unsigned layer_access (const struct phase *phase, int i, bool backward);
 

@@ -1,4 +1,5 @@
-/* nn - what every layer of this rank's model needs in order to run; the shape of a pass.
+/* nn - the communicators, streams and sizes that every layer of this rank's model uses;
+ * the shape of a pass.
  *
  * Activations are [s, b, h]: row t of a matrix is position t / batch of batch entry
  * t % batch.  Inside a tensor-parallel region (from a column-parallel to a row-parallel
@@ -6,7 +7,8 @@
  * them, a contiguous part of the sequence (Korthikanti et al. 2022).
  *
  * With context parallelism all of this is about the rank's own part of the sequence
- * (topo/context.h).  Only the attention needs more (struct nn_exchange).
+ * (topo/context.h).  Only the attention needs keys and values of other ranks (struct
+ * nn_exchange).
  */
 #ifndef LIBCORE_NN_NN_H
 #define LIBCORE_NN_NN_H
@@ -37,13 +39,13 @@ struct nn_experts {
     int stride_ep, stride_etp; /* the rank in 'group' is ep_rank stride_ep + etp_rank stride_etp */
     struct mg_comm *sequence;  /* GROUP_TP_CP: the ranks that have parts of the same sequences */
     struct mg_comm *all;       /* GROUP_TP_DP_CP: the ranks that have the same routers */
-    struct nn_side side;       /* of tokens on their way */
+    struct nn_side side;       /* side stream of the exchange of tokens */
     int64_t local;             /* experts of this rank */
     int64_t local_ffn;         /* this rank's part of the size of each */
-    int64_t hidden;            /* size of what experts take and give */
+    int64_t hidden;            /* size of the inputs and outputs of experts */
     int64_t capacity;          /* rows of an expert for the tokens of this rank; 0: unlimited */
     bool padded;               /* every expert has so many rows */
-    int64_t choices;           /* rows at most that the tokens of this rank take */
+    int64_t choices;           /* the most rows of the tokens of this rank */
     int64_t limit;             /* rows that an expert-tensor-parallel rank receives in a round */
     int64_t rows;              /* rows of the experts in a round */
     int64_t routed;            /* numbers of a slot and layer in host memory */
@@ -83,7 +85,7 @@ struct nn {
                           without rotary positions */
 };
 
-/* What a pass works on. */
+/* The shape of a pass. */
 struct nn_shape {
     int64_t batch, seq, tokens; /* micro-batch size, positions on this rank, batch * seq */
     int64_t whole_seq;          /* positions of a sequence, on all context-parallel ranks */
@@ -93,9 +95,10 @@ struct nn_shape {
                                 rank 1 ...; empty: rows are at their positions */
 };
 
-/* How the attention of a layer meets the keys and values of other context-parallel ranks.  The
- * heads are dealt out among 'inner' neighbours: each then has a part of the heads, for the rows of
- * all neighbours.  The keys and values of 'outer' such neighbourhoods go round, or are gathered.
+/* How the attention of a layer gets the keys and values of other context-parallel ranks.
+ * The heads are dealt out among 'inner' neighbours: each then has a part of the heads,
+ * for the rows of all neighbours.  The keys and values of 'outer' such neighbourhoods go
+ * round between the ranks, or are gathered.
  */
 struct nn_exchange {
     int inner, inner_rank;
