@@ -6,9 +6,9 @@
  *   residual = input + dropout (proj (attention (qkv (norm (input)))) + bias)
  *   output   = residual + dropout (fc2 (activation (fc1 (norm (residual)))) + bias)
  *
- * The configuration (config.h) says which norm and which activation these are, whether the
- * activation has a gate, whether biases exist, and what happens to queries and keys between the
- * product and the attention: a norm of each head, a rotation, both or nothing.
+ * The configuration (config.h) has the kind of norm and of activation, whether the
+ * activation has a gate, whether biases exist, and the steps between the product of
+ * queries and keys and the attention: a norm of each head, a rotation, both or none.
  *
  * One all-reduce forward and one backward in each of the two halves (the f and g operators
  * of Shoeybi et al. 2019); with sequence parallelism each is an all-gather and a
@@ -65,10 +65,11 @@
 #include "libcore/model/model_list.h"
 #include "libcore/nn/layer.h"
 
-/* What the model is made of.  A layer for multi-token prediction is a GPT_MTP_INPUT, a transformer
- * layer and a GPT_MTP_HEAD, or GPT_MTP_LAST for the last.  Heads have their losses.  Transformer
- * layers are of several kinds: one for each exchange of context parallelism (topo/context.h), from
- * GPT_LAYER on with a feed-forward half, from GPT_EXPERTS on with experts.
+/* The layers of the model.  A layer for multi-token prediction is a GPT_MTP_INPUT, a
+ * transformer layer and a GPT_MTP_HEAD, or GPT_MTP_LAST for the last.  Heads have their
+ * losses.  Transformer layers are of several kinds: one for each exchange of context
+ * parallelism (topo/context.h), from GPT_LAYER on with a feed-forward half, from
+ * GPT_EXPERTS on with experts.
  */
 enum gpt_layer {
     GPT_EMBEDDING,
@@ -82,8 +83,8 @@ enum gpt_layer {
     GPT_NUM_LAYERS = GPT_EXPERTS + CONTEXT_NUM_COMMS
 };
 
-/* Has a transformer layer experts?  Those for multi-token prediction, which come behind the others,
- * are like the last of the others.
+/* True if a transformer layer has experts.  Layers for multi-token prediction, which come
+ * after the others, are like the last of the others.
  */
 bool gpt_has_experts (const struct model_config *c, int layer);
 

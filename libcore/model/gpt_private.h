@@ -9,8 +9,8 @@
 #include "libcore/model/gpt.h"
 #include "libcore/ops/ops.h"
 
-/* Kinds of the parameters: a coordinate of their initial values.  A number that is given away once
- * keeps its meaning for ever.
+/* Kinds of the parameters: a coordinate of their initial values.  The meaning of a number
+ * never changes.
  */
 enum {
     KIND_NORM1_WEIGHT, KIND_NORM1_BIAS, KIND_PROJ_WEIGHT, KIND_PROJ_BIAS, KIND_QKV_WEIGHT,
@@ -45,7 +45,7 @@ struct gpt_norm {
     int weight, bias;
 };
 
-/* What a half adds to the residual, and the gradient of that. */
+/* The sum that a half adds to the residual, and its gradient. */
 struct gpt_sum {
     int branch, dbranch;
 };
@@ -57,8 +57,8 @@ int gpt_vector (struct gpt_maker *m, const char *name, enum param_split split, i
 int gpt_matrix (struct gpt_maker *m, const char *name, enum param_split split, int64_t rows,
                 int64_t cols, enum init init, int kind);
 
-/* What the first product of a feed-forward half has: 'ffn' rows, or twice as many with a gate.  A
- * vector if 'cols' is 0.
+/* Add a parameter of the first product of a feed-forward half: 'ffn' rows, or twice as
+ * many with a gate.  A vector if 'cols' is 0.
  */
 int gpt_gated (struct gpt_maker *m, const char *name, int64_t ffn, int64_t cols, enum init init,
                int kind);
@@ -75,7 +75,7 @@ void gpt_made_by (struct gpt_maker *m, int t, enum recompute_module module);
 /* A tensor that is float32 for every type of the model, and is kept. */
 int gpt_statistics (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols);
 
-/* Made by backward passes, of no use between layers. */
+/* Add a tensor that backward passes make, and that is not used between layers. */
 int gpt_gradient (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols);
 
 /* [rows, hidden] of this rank. */
@@ -109,7 +109,7 @@ void gpt_add_reduce (struct gpt_maker *m, const char *name, int x);
 void gpt_add_residual (struct gpt_maker *m, const char *name, const struct gpt_sum *sum, int in,
                        int out, int bias, int which);
 
-/* Memory of no use between phases. */
+/* Add memory that is not used between phases. */
 int gpt_scratch (struct gpt_maker *m, const char *name, int64_t rows, int64_t cols);
 
 /* A word embedding or the weight of an output layer; the weight of a head, which may be either. */
