@@ -1,8 +1,8 @@
 /* recorder.c - the ring of the last calls
  *
- * One writer, any number of readers.  An entry's stamp is odd while it is being written
- * and tells the turn afterwards: a reader copies, and takes the copy only if the stamp was
- * the same, and even, before and after (a sequence lock, one for each entry).
+ * One writer, any number of readers.  An entry's stamp is odd while the entry is written,
+ * and is its turn afterwards.  A reader copies the entry, and uses the copy only if the
+ * stamp was the same, and even, before and after (a sequence lock for each entry).
  */
 
 #include <errno.h>
@@ -30,7 +30,7 @@ struct comm {
 struct recorder {
     _Atomic uint64_t next; /* number of the next call */
     _Atomic int num_comms;
-    recorder_watch_f *watch; /* NULL: nobody watches */
+    recorder_watch_f *watch; /* NULL: there is no watch */
     void *watch_arg;
     struct comm comm[RECORDER_COMMS];
     struct entry entry[RECORDER_SIZE];

@@ -28,8 +28,8 @@ static int write_value (const struct kept *k, const float *in, struct mg_error *
     return optimizer_write (k->state->optimizer, k->range, k->value, in, err);
 }
 
-/* Give pieces that are not plain float32 memory to be loaded into, which holds
- * what is there now (padding stays as it is).
+/* Allocate host memory for pieces that are not plain float32 memory, with their current
+ * values, so that padding does not change.
  */
 static int stage (struct list *list, struct mg_error *err)
 {
@@ -56,7 +56,7 @@ static int stage (struct list *list, struct mg_error *err)
     return 0;
 }
 
-/* Take that memory back, 'rc' being 0 store what was loaded there.  Returns rc, or -1. */
+/* Free that memory.  If 'rc' is 0, first store the loaded values.  Returns rc, or -1. */
 static int unstage (struct list *list, int rc, struct mg_error *err)
 {
     int saved_errno = errno;
@@ -114,7 +114,7 @@ static int read_hf (struct state *s, const char *path, struct mg_error *err)
     return rc < 0 ? mg_error_prefix (err, "%s", path) : 0;
 }
 
-/* What this rank does of it alone. */
+/* The part of the load that this rank does alone. */
 static int read_weights (struct state *s, const char *path, struct mg_error *err)
 {
     bool upcycles = s->config->moe.upcycling_granularity > 0;
@@ -134,7 +134,7 @@ static int read_weights (struct state *s, const char *path, struct mg_error *err
     return unstage (&s->weight, rc, err);
 }
 
-/* The model's parameters from what was loaded; on all ranks or on none. */
+/* Make the model's parameters from the loaded values, on all ranks or on none. */
 static int give_params (struct state *s, struct mg_error *err)
 {
     int rc = main_params_give (s->main, err);
@@ -172,7 +172,7 @@ static int agree_on_latest (struct state *s, const char *dir, int64_t *iteration
     return 0;
 }
 
-/* Read tensors into where they belong; on all ranks or on none. */
+/* Read tensors to their places, on all ranks or on none. */
 static int read_tensors (struct state *s, const struct state_source *from, int64_t iteration,
                          struct mg_error *err)
 {
@@ -224,7 +224,7 @@ static int resume_schedule (const struct checkpoint_value *values, enum lr_prefe
     return lr_resume (lr, &saved, prefer, err);
 }
 
-/* How far the run was, and what its optimizer had besides moments. */
+/* The progress of the run, and the state of its optimizer besides moments. */
 static int take_values (const struct state_source *from, const struct checkpoint_value *values,
                         struct train_progress *p, struct mg_error *err)
 {

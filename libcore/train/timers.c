@@ -35,7 +35,7 @@ static const struct {
     [TIMER_BACKWARD_SEND] = { "backward-send", 2 },
 };
 
-/* What ran is more than 0, however coarse the clock. */
+/* The time of a timer that ran is above 0, however coarse the clock is. */
 static const double shortest = 1e-6;
 
 static const char *const options[] = {
@@ -64,7 +64,7 @@ double timers_now (void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* The time when all is done that was enqueued. A failure is seen by whoever waits next. */
+/* The time when all is done that was enqueued. The next wait reports a failure. */
 static double settled (const struct timers *t)
 {
     if (t->stream)

@@ -1,8 +1,9 @@
-/* trace.c - three lists, written as one
+/* trace.c - write three lists as one file
  *
  * The run's thread keeps its intervals, and the calls that it makes with the place of each
- * on its lane; the communication thread keeps when it came to which place of which lane.
- * Calls and places are put together at the end, so that neither thread waits for the other.
+ * on its lane; the communication thread keeps the times at which it reached each place of
+ * each lane.  Calls and places are put together at the end, so that neither thread waits
+ * for the other.
  */
 
 #include <errno.h>
@@ -72,7 +73,7 @@ static double now (void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* What makes a monotonic time one since 1970. */
+/* The difference between a time since 1970 and a monotonic time. */
 static double epoch (void)
 {
     struct timespec t;
@@ -127,7 +128,7 @@ char *trace_path (const char *file, int rank)
     return path;
 }
 
-/* No rank writes to the name itself, so that what has it is found out here. */
+/* No rank writes to the name itself, so its kind is checked here. */
 static int check_name (const char *file, struct mg_error *err)
 {
     return output_check_file ("--trace-file", file, err);
