@@ -189,10 +189,10 @@ struct kern_act_bwd {
  * (a, b) becomes (c a - s b, s a + c b), or, with 'inverse', which is the backward pass,
  * (c a + s b, c b - s a).  Pair i is elements i and 'half' + i of the head, or, with
  * 'interleaved', 2 i and 2 i + 1.  c and s are table[position][i] and table[position][half + i],
- * which hold cosine and sine of the angle, and a factor if there is one.  Elements from 2 half on
- * stay.
- * Heads are in groups, and the groups of all tokens follow each other at one distance: head h of
- * group g of token t begins at x[(t groups + g) stride_g + h stride_h].
+ * which hold cosine and sine of the angle, and a factor if there is one.  Elements from 2
+ * half on do not change.  Heads are in groups, and the groups of all tokens follow each
+ * other at one distance: head h of group g of token t begins at x[(t groups + g) stride_g
+ * + h stride_h].
  */
 struct kern_rope {
     int64_t tokens, batch, groups, heads; /* heads of a group */

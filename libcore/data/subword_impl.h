@@ -8,7 +8,7 @@
 
 enum {
     SUBWORD_CHARS = 0x10000,          /* characters with a place in char_ids */
-    SUBWORD_JOINS = 0x110000 / 8 + 1, /* bytes of a bit for each character */
+    SUBWORD_JOINS = 0x110000 / 8 + 1, /* bytes of an array with a bit for each character */
     SUBWORD_SPACE_SIZE = 3
 };
 #define SUBWORD_SPACE "\xe2\x96\x81" /* U+2581 */

@@ -30,7 +30,7 @@ struct model_place {
 struct model_family {
     const char *name;
     int num_specs;
-    int copy; /* specification of a layer that copies: of a chunk that has nothing else */
+    int copy; /* specification of the copying layer, for a chunk without other layers */
     /* Writes the layers of a model, which are all zero before, or none if 'place' is NULL; returns
      * how many layers the model has.
      */

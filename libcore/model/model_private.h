@@ -25,8 +25,8 @@ struct shared_tensor {
 
 enum { MAX_SHARED = 192 };
 
-/* Shared tensors of layers at one place of their units; those of layers in no unit, and those that
- * are of no use between layers, are in set 0.
+/* Shared tensors of layers at one place of their units; those of layers in no unit, and
+ * those that are not used between layers, are in set 0.
  */
 struct shared_set {
     struct shared_tensor tensor[MAX_SHARED];
@@ -110,7 +110,8 @@ int64_t model_split_count (const struct model *m);
  * the chunks have their layers. */
 int model_plan_pools (struct model *m, struct mg_error *err);
 
-/* A pass before it is pointed at a layer; point a pass at layer 'l' of a chunk in a slot. */
+/* model_start() makes a pass without a layer.  The second function sets its layer to
+ * layer 'l' of a chunk in a slot. */
 struct pass model_start (const struct model *m, const struct model_mode *mode);
 void model_point (const struct model *m, struct pass *pass, int chunk, int slot, int l);
 

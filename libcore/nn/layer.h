@@ -46,7 +46,7 @@ struct layer_param {
     int experts;       /* 0; or that many tensors of this shape, one of each expert: this rank's
                           experts' are one behind the other, and 'split' is over the
                           expert-tensor-parallel group */
-    int64_t padded;    /* rows that are dealt out, if more than global[0]; else 0 */
+    int64_t padded;    /* number of rows with padding, if this is above global[0]; else 0 */
     enum param_split split;
     int blocks;        /* equal blocks of rows, each of which is split alone (a gate and what it
                           multiplies); 0: one; not with 'padded' */

@@ -56,7 +56,7 @@ enum {
     MOE_PROB, MOE_DPROB, /* [rows, topk] float32 */
     MOE_ALL_LOGITS, /* scratch of MOE_QUANTILE: those of all ranks that have the sequences */
     MOE_AUX, MOE_SEQ_AUX, MOE_GLOBAL_AUX, /* slopes of the losses: [1 or batch, experts] float32 */
-    MOE_LOSS_COUNT, MOE_LOSS_SUM, /* scratch, as the largest of them */
+    MOE_LOSS_COUNT, MOE_LOSS_SUM, /* scratch of the size of the largest loss above */
     /* places of the sender's rows: [rows topk] int32, [choices] int32, [experts + 1] int64 */
     MOE_ROW, MOE_SOURCE, MOE_OFFSET,
     MOE_COUNT, MOE_COUNTS, /* rows of each expert: of the sender, of all ranks; int64 */

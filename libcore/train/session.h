@@ -4,7 +4,8 @@
  * A program makes its configurations (config.h).  Then it joins the job (session_meet()),
  * makes the objects that compute (session_build()), allocates its memory
  * (session_bind()), and fills in parameters (session_load()).  A rank that fails alone in
- * a call that is not collective tells the others by accord_agree() of the session.
+ * a call that is not collective reports its failure to the others by accord_agree() of
+ * the session.
  */
 #ifndef LIBCORE_TRAIN_SESSION_H
 #define LIBCORE_TRAIN_SESSION_H
