@@ -1,11 +1,11 @@
-/* cleanup - a command that a signal ends leaves no unfinished file. */
+/* cleanup - remove unfinished files of a command that a signal ends. */
 #ifndef CMD_CLEANUP_H
 #define CMD_CLEANUP_H
 
-/* From here on, a SIGHUP, SIGINT or SIGTERM first removes what the process is writing
- * (libcore/checkpoint/leftover.h), and then ends the process as it would have without this.  A
- * signal that is ignored (nohup) stays ignored.  A part of a command that catches these signals
- * itself, as data_stop.h and train/stop.h do, replaces this.
+/* From here on, a SIGHUP, SIGINT or SIGTERM first removes the files that the process is
+ * writing (libcore/checkpoint/leftover.h), then ends the process in the usual way.  A
+ * signal that is ignored (nohup) stays ignored.  A part of a command that catches these
+ * signals itself, as data_stop.h and train/stop.h do, replaces this.
  */
 void cleanup_watch (void);
 

@@ -1,9 +1,9 @@
 /* cmd - the subcommands of megatron.
  *
- * Each lives in cmd/NAME.c as cmd_NAME and has one row in the table of megatron.c.  It
- * gets the command line from its own name on (argv[0] is the subcommand's name), prints
- * results on standard output and one line per mistake on standard error, and returns the
- * exit status: 0, 1 for a failure at work, 2 for a wrong command line.
+ * Each lives in cmd/NAME.c as cmd_NAME and has one row in the table of megatron.c.  Its
+ * arguments are the command line from the subcommand's name on, which is argv[0].  It
+ * prints results on standard output, and one line for each mistake on standard error.  It
+ * returns the exit status: 0, 1 for a failure at work, 2 for a wrong command line.
  */
 #ifndef CMD_CMD_H
 #define CMD_CMD_H

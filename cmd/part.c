@@ -1,4 +1,4 @@
-/* part.c - find the part of a command, or tell which there are */
+/* part.c - find the part of a command, or list the parts */
 
 #include <stdio.h>
 #include <string.h>

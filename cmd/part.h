@@ -1,4 +1,4 @@
-/* part - commands that are made of parts: "megatron COMMAND PART [OPTION...]". */
+/* part - commands with parts: "megatron COMMAND PART [OPTION...]". */
 #ifndef CMD_PART_H
 #define CMD_PART_H
 
@@ -12,34 +12,36 @@ struct cmd_part {
     int (*run) (int argc, char **argv); /* argv[0] is the part; exit status */
 };
 
-/* Run the part that argv[1] names, or print the help of 'command' (its name, what it is
- * for, and 'parts' in the order of the table, which a row without a name closes).  The
- * exit status: the part's, 0 after help, CMD_USAGE with a line on standard error else.
+/* Run the part that argv[1] names, or print the help of 'command': its name, its purpose,
+ * and 'parts' in the order of the table.  A row without a name ends the table.  Returns
+ * the exit status of the part, 0 after help, else CMD_USAGE after a line on standard
+ * error.
  */
 int cmd_part_run (const char *command, const char *purpose, const struct cmd_part *parts,
                   int argc, char **argv);
 
-/* Tell what is wrong with a part's command line, and where to read on: CMD_USAGE. */
+/* Print a fault of a part's command line, and the command for help.  Returns CMD_USAGE. */
 int cmd_part_usage (const char *command, const char *part, const char *text);
 
-/* What a part reads, and what its --help says. */
+/* The command line of a part, and the text of its --help. */
 struct cmd_syntax {
     const char *command; /* "data" of "megatron data PART" */
-    const char *usage;   /* what --help says before the options; an empty line is its end */
+    const char *usage;   /* text of --help before the options; ends with an empty line */
     const struct cmd_option_table *tables;
     int ntables;
     const bool *help; /* --help sets it */
-    /* What the options say together: 0, or -1, EINVAL and a text.  NULL: nothing is checked. */
+    /* Check that the options agree.  0, or -1, EINVAL and a text.  NULL: nothing is checked. */
     int (*check) (void *request, struct mg_error *err);
     void *request; /* for check() */
 };
 
-/* Read the part's command line, argv[0] is the part: CMD_GO, and the part runs.  Else the exit
- * status: 0 after help, or CMD_USAGE after a line on standard error that says what is wrong.
+/* Read the part's command line, in which argv[0] is the part.  Returns CMD_GO if the part
+ * should run.  Otherwise returns the exit status: 0 after help, or CMD_USAGE after a line
+ * on standard error about the fault.
  */
 int cmd_part_read (const struct cmd_syntax *syntax, int argc, char **argv);
 
-/* Exit status where the command line is wrong; no exit status. */
+/* CMD_USAGE is the exit status of a wrong command line.  CMD_GO is no exit status. */
 enum { CMD_USAGE = 2, CMD_GO = -1 };
 
 #endif /* CMD_PART_H */

@@ -1,4 +1,4 @@
-/* progress.c - a line on a terminal that tells how far a long work is */
+/* progress.c - a line on a terminal with the progress of a long work */
 
 #include <stdio.h>
 #include <string.h>

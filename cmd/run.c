@@ -33,7 +33,7 @@ static double now (void)
     return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
-/* In the child: become the program, or tell through 'failure' why not. */
+/* In the child: become the program, or send the reason why not through 'failure'. */
 static void become (char *const argv[], int out, int err, int failure)
     __attribute__ ((noreturn));
 

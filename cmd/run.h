@@ -1,4 +1,4 @@
-/* run - another program, its output in memory, and a limit on its time. */
+/* run - run another program with a time limit, and keep its output in memory. */
 #ifndef CMD_RUN_H
 #define CMD_RUN_H
 
@@ -6,7 +6,7 @@
 
 #include "megatron/error.h"
 
-enum { RUN_TEXT_MAX = 1 << 20 }; /* more of an output is dropped */
+enum { RUN_TEXT_MAX = 1 << 20 }; /* bytes of an output; the rest is dropped */
 
 struct run {
     int status; /* exit status; 128 + the signal that ended it */
@@ -14,9 +14,9 @@ struct run {
     char *err;  /* standard error */
 };
 
-/* Run argv[0], looked for in PATH, without standard input, and wait until it has ended: 0,
- * whatever its status.  -1 and a text where it is not there (ENOENT), is not done in
- * 'seconds' and has been killed (ETIMEDOUT), or cannot be run; 'run' is then empty.
+/* Run argv[0], searched in PATH, without standard input, and wait until it has ended.  0,
+ * whatever its status is. -1 and a text if the program does not exist (ENOENT), was
+ * killed after 'seconds' (ETIMEDOUT), or cannot be run; 'run' is then empty.
  */
 int run_program (char *const argv[], int seconds, struct run *run, struct mg_error *err);
 

@@ -17,15 +17,15 @@
  * better, and a result is rounded once, when it is stored.  Statistics and sums over tokens
  * (pointers to float) are always float32.
  *
- * Gradients of parameters have a type of their own ('grad_dtype'), also one of the three.  A call
- * sums in float32 all that it adds to an element, and then rounds the element once.  So with a
- * 16-bit type each call rounds once.
+ * Gradients of parameters have a type of their own ('grad_dtype'), also one of the three.
+ * A call sums in float32 everything that it adds to an element, and then rounds the
+ * element once.
  *
  * A call is enqueued on its stream, a stream of the same device.  It returns 0, or -1 with errno
- * and a text.  A steady call allocates nothing: an op may prepare and cache something for a new
- * shape, and kernels_cpu_give_scratch() has the rule for scratch memory.  A call takes any size,
- * 0 included.  "+=" means that the result is added to the value that is there.  Results do not
- * depend on the number of threads, unless the op says so.
+ * and a text.  A call allocates nothing, with two exceptions: an op may prepare and cache
+ * something for a new shape, and kernels_cpu_give_scratch() has the rule for scratch
+ * memory.  All sizes may be 0.  "+=" means that the result is added to the value that is
+ * there.  Results do not depend on the number of threads, unless the op says so.
  */
 #ifndef KERNELS_KERNELS_H
 #define KERNELS_KERNELS_H
@@ -58,8 +58,9 @@ struct kern_gemm {
     enum mg_dtype dtype, c_dtype;
 };
 
-/* Where the rows of a matrix are: 'inner' rows stride_inner apart, and such groups of rows
- * stride_outer apart.  inner 0: the rows follow each other.  In elements.
+/* The places of the rows of a matrix.  Groups of 'inner' rows are stride_outer apart, and
+ * the rows of a group are stride_inner apart, in elements.  inner 0: the rows follow each
+ * other.
  */
 struct kern_rows {
     int64_t inner, stride_outer, stride_inner;
@@ -112,7 +113,8 @@ struct kern_positions {
 
 /* Dropout by coordinates on [tokens, cols]: an element is kept if its 32-bit value
  * rng_philox (key, col / 4, position, sample)[col % 4] is not below rng_threshold (p), and
- * then multiplied by 1 / (1 - p).  p = 0 keeps everything and reads nothing else.
+ * then multiplied by 1 / (1 - p).  With p = 0 every element is kept, and no other member
+ * is read.
  */
 struct kern_dropout {
     double p;              /* 0 <= p < 1 */
@@ -141,7 +143,7 @@ struct kern_bias_dropout_add_bwd {
     enum mg_dtype dtype, grad_dtype; /* of dy, dx; of dbias */
 };
 
-/* The function f of an activation, of one number. */
+/* The function f of an activation. */
 enum kern_function {
     KERN_GELU_TANH,    /* x / 2 (1 + tanh (0.79788456 x (1 + 0.044715 x^2))): the tanh form of GeLU
                           (Hendrycks, Gimpel 2016), Megatron's bias_gelu without the bias */
@@ -171,8 +173,8 @@ struct kern_act_fwd {
     void *y;
     enum mg_dtype dtype; /* of x, y */
 };
-/* dx = the gradient of x, by that of y.  dx may be dy unless 'gated'.  A number beyond the clamp
- * has gradient 0.
+/* dx = the gradient of x, made of the gradient of y.  dx may be dy unless 'gated'.  A
+ * number beyond the clamp has gradient 0.
  */
 struct kern_act_bwd {
     int64_t rows, cols;
@@ -186,10 +188,10 @@ struct kern_act_bwd {
  * (a, b) becomes (c a - s b, s a + c b), or, with 'inverse', which is the backward pass,
  * (c a + s b, c b - s a).  Pair i is elements i and 'half' + i of the head, or, with
  * 'interleaved', 2 i and 2 i + 1.  c and s are table[position][i] and table[position][half + i],
- * which hold cosine and sine of the angle, and a factor if there is one.  Elements from 2 half on
- * stay.
- * Heads are in groups, and the groups of all tokens follow each other at one distance: head h of
- * group g of token t begins at x[(t groups + g) stride_g + h stride_h].
+ * which hold cosine and sine of the angle, and a factor if there is one.  Elements from 2
+ * half on do not change.  Heads are in groups, and the groups of all tokens follow each
+ * other at one distance: head h of group g of token t begins at x[(t groups + g) stride_g
+ * + h stride_h].
  */
 struct kern_rope {
     int64_t tokens, batch, groups, heads; /* heads of a group */
@@ -198,7 +200,7 @@ struct kern_rope {
     void *x;
     int64_t stride_g, stride_h;
     const float *table; /* [count][2 half] */
-    int64_t count;      /* positions are below it */
+    int64_t count;      /* number of rows of the table; every position is below it */
     struct kern_positions position; /* of token t / batch of batch entry t % batch */
     enum mg_dtype dtype; /* of x */
 };
@@ -290,8 +292,8 @@ struct kern_attention_fwd {
     void *out;
     int64_t out_stride_s, out_stride_b, out_stride_h;
     float *lse; /* [batch][heads][seq_q] */
-    float *max_logit; /* [1]: becomes the largest score that a query sees, unless it is larger
-                         already; NULL: not wanted */
+    float *max_logit; /* [1]: the maximum of its value and the largest score that a query
+                         sees; NULL: not computed */
     double dropout_p;
     uint64_t seed;
     int64_t layer, first_head; /* global numbers, of the first local head */
@@ -304,7 +306,7 @@ struct kern_attention_fwd {
  * whatever 'accumulate' is.
  */
 struct kern_attention_bwd {
-    struct kern_attention_fwd fwd; /* out and lse as the forward pass left them */
+    struct kern_attention_fwd fwd; /* out and lse are the results of the forward pass */
     const void *dout;              /* strides of out */
     void *dq, *dk, *dv;
     bool accumulate;
@@ -344,8 +346,8 @@ struct kern_embedding_fwd {
     void *out;
     enum mg_dtype dtype; /* of table, out */
 };
-/* dtable[id[t] - first] += dout[t], in order of t.  A row that several tokens have is rounded
- * once.
+/* dtable[id[t] - first] += dout[t], in order of t.  A row is rounded once, even if
+ * several tokens have it.
  */
 struct kern_embedding_bwd {
     int64_t tokens, cols;
@@ -370,8 +372,8 @@ struct kern_position_fwd {
     void *y;
     enum mg_dtype dtype; /* of x, table, y */
 };
-/* dx = dropout (dy); dtable[entry of row t] += dx[t] as stored, in order of t.  An entry that
- * several tokens have is rounded once.  dx may be dy.
+/* dx = dropout (dy); dtable[entry of row t] += dx[t] as stored, in order of t.  An entry
+ * is rounded once, even if several tokens have it.  dx may be dy.
  */
 struct kern_position_bwd {
     int64_t tokens, cols;
@@ -410,7 +412,7 @@ struct kern_xent_loss {
     const float *sum, *target, *mask;
     const double *weight; /* NULL: 1 */
     float *scale;
-    const double *count; /* tokens that the loss is a mean over; NULL: c */
+    const double *count; /* number of tokens over which the loss is a mean; NULL: c */
     const double *times; /* NULL: 1 */
     double *out;         /* [3] */
     bool per_token;
@@ -433,12 +435,12 @@ static inline int64_t kern_xent_ld (int64_t cols, enum mg_dtype dtype)
     return dtype == MG_FLOAT32 ? cols : 2 * cols;
 }
 
-/* An array of float32 values, and how it is stored:
- * - float32 and bfloat16: as they are, rounded to nearest even;
+/* An array of float32 values, which is stored in one of these ways:
+ * - float32 and bfloat16: as numbers of this type, rounded to nearest even;
  * - float16 and float8: divided by 'scale', a power of two, then rounded to nearest even;
  * - with 'upper', which is an array of bfloat16: in two halves.  'upper' holds the value rounded
- *   to nearest by its bits, (bits + 0x8000) >> 16, and 'data' holds the low 16 bits.  Only for an
- *   exact tie would rounding to even give another bfloat16.  A NaN becomes the quiet NaN.
+ *   to nearest by its bits, (bits + 0x8000) >> 16, and 'data' holds the low 16 bits.
+ *   Rounding to even would only differ for an exact tie.  A NaN becomes the quiet NaN.
  */
 struct kern_state {
     void *data;
@@ -461,8 +463,8 @@ static inline bool kern_has_scale (enum mg_dtype dtype)
  * number, or 448, float8's largest.  NaN if 'largest' is not finite.
  *
  * Values that were stored with such a scale are float32 numbers of 2^-125 or more, so that half
- * of one is no denormal.  If these values, or some of them, are stored again with a scale of
- * their own, the same values result.
+ * of one is no denormal.  If these values, or a part of them, are stored again with their
+ * own scale, they do not change.
  */
 float kern_scale (enum mg_dtype dtype, float largest);
 
@@ -481,7 +483,7 @@ struct kern_three {
 struct kern_adamw {
     int64_t n;
     struct kern_state param, m, v;
-    struct kern_three scale; /* of the new values, where they have one */
+    struct kern_three scale; /* scales of those new values that have one */
     void *copy;
     enum mg_dtype copy_dtype;
     const void *grad;
@@ -567,9 +569,10 @@ struct kern_count_zeros {
 };
 
 /* y[i] = x[i] scale, formed in float32, rounded to nearest even; x and y may be float8.  Without
- * a factor (scale 1) this is a conversion, which keeps denormals.  To float8 'scale' is the
- * inverse of a tensor's scale, and back it is the scale.  y may be x if both are of one type.
- * A scale that changes from call to call can be in device memory.
+ * a factor (scale 1) this is a conversion, which keeps denormals.  In a conversion to
+ * float8, 'scale' is the inverse of the tensor's scale; in a conversion from float8, it
+ * is the tensor's scale.  y may be x if both are of one type.  A scale that changes from
+ * call to call can be in device memory.
  */
 struct kern_cast {
     int64_t n;
@@ -625,9 +628,9 @@ enum kern_op { KERN_OPS (KERN_ENUMERATOR) KERN_NUM_OPS };
 const char *kern_op_name (enum kern_op op);
 size_t kern_op_size (enum kern_op op);
 
-/* Where the pointers are in the op's arguments, also in structs inside of them, and whether the op
- * may write through them.  Each is NULL or points to device memory.  Made of the declarations by
- * pointers.awk.
+/* The places of the pointers in the op's argument struct and in the structs inside it,
+ * and whether the op may write through them.  Each pointer is NULL or points to device
+ * memory.  pointers.awk makes this list from the declarations.
  */
 struct kern_pointer {
     size_t at; /* byte of the argument struct */
@@ -637,16 +640,16 @@ const struct kern_pointer *kern_op_pointers (enum kern_op op, size_t *count);
 
 struct kernels;
 
-/* What a backend provides, by op.  A table for plans alone has no run functions; its scratch
- * functions then use no memory of 'k'.
+/* The functions of a backend, by op.  A table for plans alone has no run functions; its
+ * scratch functions then use no memory of 'k'.
  */
 struct kern_ops {
     const char *name;
     int (*run[KERN_NUM_OPS]) (const struct kernels *k, const void *args,
                               struct mg_stream *stream, struct mg_error *err);
     /* *bytes = the scratch memory that the call needs.  Reads sizes and types only, and no memory
-     * that a pointer points to.  gemm also prepares what it caches for the shape.  NULL: the op
-     * needs no scratch memory.
+     * that a pointer points to.  gemm also prepares its cache for the shape.  NULL: the
+     * op needs no scratch memory.
      */
     int (*scratch[KERN_NUM_OPS]) (const struct kernels *k, const void *args, size_t *bytes,
                                   struct mg_error *err);
@@ -662,15 +665,16 @@ struct kern_taker {
     void *arg;
 };
 
-/* A device's kernels: the table and whatever the backend keeps (primitive cache ...).  The device
- * sets 'taker' while a graph is captured (libcore/device/graph.h), and 'tape' while work is planned
- * (libcore/device/tape.h).
+/* A device's kernels: the table, and data of the backend, such as a cache of primitives.
+ * The device sets 'taker' while a graph is captured (libcore/device/graph.h), and 'tape'
+ * while work is planned (libcore/device/tape.h).
  */
 struct kernels {
     const struct kern_ops *ops;
     void *impl;
-    const struct kern_taker *taker; /* takes the calls; NULL: nobody does, and they run, ... */
-    struct kern_tape *tape;         /* ... or are counted here; NULL: they are not */
+    const struct kern_taker *taker; /* takes the calls; NULL: the calls run, ... */
+    struct kern_tape *tape;         /* ... or are counted here; NULL: the calls are not
+                                     * counted */
 };
 
 struct kern_call {
@@ -679,13 +683,13 @@ struct kern_call {
     struct mg_stream *stream;
 };
 
-/* Run the call, or hand it to the taker or the tape of 'k' if there is one.  -1 and ENOTSUP if 'k'
- * is only planned (device.h).
+/* Run the call, or pass it to the taker or the tape of 'k' if there is one.  -1 and
+ * ENOTSUP if 'k' is only planned (device.h).
  */
 int kern_run (const struct kernels *k, const struct kern_call *call, struct mg_error *err);
 
-/* *bytes = the scratch memory that the call uses besides its operands.  The pointers among the
- * arguments are not read through, and may be NULL.
+/* *bytes = the scratch memory that the call uses besides its operands.  The memory that
+ * arguments point to is not read, and the pointers may be NULL.
  */
 int kern_scratch (const struct kernels *k, const struct kern_call *call, size_t *bytes,
                   struct mg_error *err);
@@ -732,9 +736,10 @@ void kernels_cpu_each_thread (struct kernels *k, void (*fn) (void *arg), void *a
 
 /* From now on all calls on 'stream' use the 'size' bytes at 'memory' as scratch memory, one call
  * after the other.  'memory' is aligned to 64 bytes and stays the caller's.  A call that needs more
- * fails with ENOMEM.  For calls on other streams, or on none, the ops allocate scratch memory
- * whenever a call needs more than there is.  NULL: the memory goes.  At most KERN_SCRATCH_STREAMS
- * streams have some; -1 and a text for one more.
+ * fails with ENOMEM.  For calls on other streams, or without a stream, the ops allocate
+ * scratch memory whenever a call needs more than they have.  With 'memory' NULL, the
+ * stream has no scratch memory any more.  At most KERN_SCRATCH_STREAMS streams have
+ * scratch memory; -1 and a text for a further one.
  */
 enum { KERN_SCRATCH_STREAMS = 8 };
 int kernels_cpu_give_scratch (struct kernels *k, const struct mg_stream *stream, void *memory,

@@ -1,16 +1,16 @@
 /* moe - the operations of mixture-of-experts layers.
  *
- * kernels.h includes this header, and all that it says of ops holds here: pointers are to device
- * memory, a call is enqueued, allocates nothing and takes any size.
+ * kernels.h includes this header, and its rules for ops hold here: pointers are to device
+ * memory, a call is enqueued and allocates nothing, and all sizes may be 0.
  *
  * Each token is sent to 'topk' of 'experts' experts.  A choice is a token and one of its topk
  * places: choice c is place c % topk of token c / topk.  Arrays [tokens][topk] are by choice.  The
  * expert of a choice is an int32_t, and -1 means that the choice is dropped: no expert gets it.
  * Routing results thus have a fixed shape, and no op needs a number of rows on the host.
  *
- * A row is a token's features on their way to an expert and back: one row for each choice that is
- * not dropped.  How many rows there are is known in device memory only.  An op gets the most rows
- * that there may be ('rows') and a pointer to the number of rows that there are ('live').  It
+ * A row has the features of a token for one expert: there is one row for each choice that
+ * is not dropped.  The number of rows is only known in device memory.  An op gets the
+ * largest possible number ('rows') and a pointer to the number of rows ('live').  The op
  * neither reads nor writes the rows from *live on.
  *
  * The way of a token, with the ops that compute its backward pass:
@@ -33,7 +33,7 @@
  * equal values to its backend; of different values it takes the same.
  */
 #ifndef KERNELS_KERNELS_H
-#include "kernels/kernels.h" /* which includes this header where it can stand */
+#include "kernels/kernels.h" /* which includes this header at the right place */
 #endif
 #ifndef KERNELS_MOE_H
 #define KERNELS_MOE_H
@@ -71,7 +71,7 @@ enum kern_score {
     KERN_NUM_SCORES
 };
 
-/* What the router's forward and backward pass share.  A choice's probability is
+/* Arguments that the router's forward and backward pass share.  A choice's probability is
  *
  *     scale q,  q = the softmax of the token's chosen logits     (KERN_SOFTMAX_CHOSEN)
  *               q = s                                            (KERN_SOFTMAX)
@@ -109,10 +109,10 @@ struct kern_router_fwd {
     float *prob;        /* [tokens][topk] */
 };
 
-/* dlogits (+)= the gradient of the logits, from that of the probabilities.  'index' is what
- * kern_router_fwd wrote, not what kern_router_capacity made of it: the score of a choice that is
- * dropped later is part of the sum that the other scores are divided by.  The dprob of a dropped
- * choice is 0, as kern_row_gather makes it.
+/* dlogits (+)= the gradient of the logits, from that of the probabilities.  'index' is
+ * the result of kern_router_fwd, not that of kern_router_capacity: the score of a choice
+ * that is dropped later is part of the sum by which the other scores are divided.  The
+ * dprob of a dropped choice is 0, as kern_row_gather makes it.
  */
 struct kern_router_bwd {
     struct kern_router router;
@@ -124,9 +124,9 @@ struct kern_router_bwd {
 };
 
 /* The scores of auxiliary losses are r = softmax of all logits (both softmaxes), or
- * r = s / (sum of all s + 1e-20).  The experts counted are those with the topk largest r: bias,
- * groups and capacity have no part in them.  Token t is of sequence t % batch; with batch 1
- * all tokens are one sequence.  Tokens whose mask is 0 (padding) count for nothing.
+ * r = s / (sum of all s + 1e-20).  The counted experts are those with the topk largest r;
+ * bias, groups and capacity have no effect.  Token t is of sequence t % batch; with batch
+ * 1 all tokens are one sequence.  Tokens whose mask is 0 (padding) do not count.
  *
  * count[b][e] = number of choices of expert e by tokens of sequence b, sum[b][e] = sum of their r;
  * *z_loss += mean of log (sum_e exp (x))^2 over the tokens that count (Zoph et al. 2022).
@@ -164,7 +164,7 @@ struct kern_router_loss {
 
 /* dlogits += *factor (scale (slope of sum_t,e weight[t % batch][e] r[t][e])
  *                     + z (slope of the mean of log (sum_e exp (x))^2)),
- * the sum and the mean over tokens that count.  *factor is what the main loss is multiplied by
+ * the sum and the mean over tokens that count.  *factor is the factor of the main loss
  * (MoEAuxLossAutoScaler of Megatron-LM).  'z' holds the z-loss's coefficient.
  */
 struct kern_router_loss_bwd {

@@ -1,8 +1,8 @@
-/* contract - the environment that a task of a megatron step finds, as one table.
+/* contract - the environment of a task of a megatron step, as one table.
  *
- * Knows nothing of Slurm: from a rank's place in the grid to names and values.  No name in
- * here is one that the plugin reads as a default, so that an srun inside a task starts
- * from a clean slate.
+ * The table converts a rank's place in the grid to names and values, and does not depend
+ * on Slurm.  No name in here is one that the plugin reads as a default, so that an srun
+ * inside a task ignores the sizes of that task.
  */
 #ifndef PLUGIN_CONTRACT_H
 #define PLUGIN_CONTRACT_H
@@ -17,11 +17,11 @@
 /* Room for any value, with its terminator. */
 enum { CONTRACT_VALUE_MAX = CONF_ADDR_MAX };
 
-/* What the values are made from. */
+/* The data from which values are made. */
 struct contract {
     const struct grid *grid;
     int rank;       /* logical */
-    int local_rank; /* among the tasks of the node */
+    int local_rank; /* rank among the tasks of the node */
     int local_size;
     const char *master_addr;
     int master_port;
@@ -43,24 +43,24 @@ struct contract_var {
         CONTRACT_MASTER_PORT,
         CONTRACT_CONNECTIONS,
     } kind;
-    bool expert; /* the axis is one of the expert grid */
+    bool expert; /* the axis belongs to the expert grid */
     enum mg_axis axis;
-    bool keep;    /* a value that the user has set stays; an empty one is none */
-    bool hand_on; /* to an srun, sbatch or salloc inside the task */
+    bool keep;    /* a value that the user has set stays; an empty value counts as not set */
+    bool hand_on; /* an srun, sbatch or salloc inside the task gets the variable, too */
 };
 enum { CONTRACT_NUM_VARS = 25 };
 extern const struct contract_var contract_vars[CONTRACT_NUM_VARS];
 
-/* A variable that a task has if and only if this plugin gave it an environment. */
+/* A variable that a task has if and only if this plugin has set its environment. */
 extern const char contract_mark[];
 
-/* The value of a variable: 1 and the text in 'value', or 0 if this rank has none (the
- * variable is then left alone).
+/* Write the value of a variable to 'value' and return 1.  Returns 0 if this rank has no
+ * value; the variable then stays as it is.
  */
 int contract_value (const struct contract *c, const struct contract_var *var,
                     char value[CONTRACT_VALUE_MAX]);
 
-/* True if 'addr' leads every node to itself: "localhost" or an address of the loopback. */
+/* True if 'addr' means the node itself on every node: "localhost" or a loopback address. */
 bool contract_is_loopback (const char *addr);
 
 /* MASTER_PORT of a step: base + a hash of job and step, below base + CONF_PORT_SPAN. */

@@ -1,4 +1,4 @@
-/* model.c - what kind of program it is, and which rules its arguments break */
+/* model.c - the kind of a program, and the rules that its arguments break */
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,7 +1,6 @@
-/* model - the arguments of the task's program against the sizes of the job.
- *
- * Knows nothing of Slurm: words in, verdict out.  No script and no file that the words
- * name is looked into.
+/* model - check the arguments of the task's program against the sizes of the job.  The
+ * function reads only words, and does not depend on Slurm.  It does not read scripts or
+ * other files that the words name.
  */
 #ifndef PLUGIN_MODEL_H
 #define PLUGIN_MODEL_H
@@ -10,11 +9,11 @@
 #include "megatron/error.h"
 
 enum model_verdict {
-    MODEL_FITS,  /* or nothing is known of a model */
+    MODEL_FITS,  /* or the words describe no model */
     MODEL_NOTES, /* it fits, and the text says which default may surprise */
-    MODEL_WARNS, /* a rule is broken, but the program may not be what it looks like */
-    MODEL_FAILS, /* and it is: "megatron", or some --*-model-parallel-size is among its
-                    arguments */
+    MODEL_WARNS, /* a rule is broken, but the program may not use these arguments */
+    MODEL_FAILS, /* a rule is broken, and the program is "megatron", or has a
+                    --*-model-parallel-size among its arguments */
 };
 
 /* Check the rules of libcore/topo/margs.h for the words of a program, argv[0] its name, on

@@ -1,4 +1,4 @@
-/* plugin.c - what plugstack.conf says, to both sides */
+/* plugin.c - the settings of plugstack.conf, for both sides */
 
 #include <errno.h>
 #include <stddef.h>

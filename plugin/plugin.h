@@ -1,7 +1,7 @@
-/* plugin - what the hooks of one process share.
+/* plugin - the state that the hooks of one process share.
  *
- * SPANK callbacks carry no pointer, so spank_megatron.c owns the only instance and hands
- * it down; nothing else in the plugin is static and writable.
+ * SPANK callbacks have no pointer argument, so spank_megatron.c owns the only instance
+ * and passes it to functions.  Nothing else in the plugin is static and writable.
  */
 #ifndef PLUGIN_PLUGIN_H
 #define PLUGIN_PLUGIN_H
@@ -13,28 +13,28 @@
 
 struct plugin {
     struct conf conf;
-    struct mg_error conf_error; /* what is wrong in plugstack.conf, "" if nothing is */
+    struct mg_error conf_error; /* fault in plugstack.conf, "" if there is none */
     struct options options;
 
     /* submit side only */
     bool allocator; /* sbatch or salloc, not srun */
-    bool in_job;    /* srun: the step is one of a job that was there before */
+    bool in_job;    /* srun: the step belongs to an existing job */
     bool refused;   /* srun: the step runs nothing */
-    enum option_origin pending[OPTION_NUM]; /* what the next call back of each stands for */
+    enum option_origin pending[OPTION_NUM]; /* origin of each option's value in the next
+                                             * call back */
 };
 
-/* Set in the tasks of a step that srun refuses.  By its beginning it is one of Slurm's, which
- * travel whatever --export says.
+/* A variable that is set in the tasks of a step that srun refuses.  Its name begins like
+ * those of Slurm, since Slurm passes such variables on, whatever --export says.
  */
 extern const char plugin_refused[];
 
-/* Read the arguments in plugstack.conf.  One that means nothing is left out, and told in
- * p->conf_error: a site's typing error must not stop its jobs.
+/* Read the arguments in plugstack.conf.  An invalid argument is ignored and described in
+ * p->conf_error: a typing error must not stop the jobs of a site.
  */
 void plugin_read_conf (struct plugin *p, int ac, char **av);
 
-/* Give the sizes that the site has a default for to a job that uses some size and has not
- * given these.
+/* Set the site's default sizes in a job that uses some size and has not given these.
  */
 void plugin_apply_presets (struct plugin *p);
 

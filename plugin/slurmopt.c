@@ -138,7 +138,7 @@ static int get_size (const char *name)
     return value;
 }
 
-/* Is this salloc?  The answer to the name of one of its own options tells. */
+/* True in salloc, which alone has an option of this name. */
 static bool is_salloc (void)
 {
     const char *bell = slurmopt_get ("bell");

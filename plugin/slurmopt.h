@@ -1,9 +1,9 @@
 /* slurmopt - srun's, sbatch's and salloc's own options, by name.
  *
- * SPANK tells nothing of a job's size before a step exists, but the commands' option
- * table can be read by name ("ntasks") since Slurm 22.05 and before.  It is not a public
- * interface, so every symbol is looked up when it is wanted, and one that is missing
- * means "not known", never a failure.  Submit side only.
+ * SPANK does not have a job's size before a step exists.  But the options of the commands
+ * can be read by name ("ntasks"), in Slurm 22.05 and later.  This is no public interface,
+ * so every symbol is looked up at each use.  A missing symbol means that the option is
+ * not known, and is no failure.  Submit side only.
  */
 #ifndef PLUGIN_SLURMOPT_H
 #define PLUGIN_SLURMOPT_H
@@ -13,24 +13,24 @@
 /* True if the option was given, on the line or by an environment variable of Slurm's. */
 bool slurmopt_isset (const char *name);
 
-/* Its value, or NULL if that cannot be told.  The string is Slurm's and stays allocated:
- * a few bytes in a process that lives for one command.
+/* Returns the value of an option, or NULL if it is not known.  Slurm allocates the
+ * string, and it is never freed: a few bytes in a process that lives for one command.
  */
 const char *slurmopt_get (const char *name);
 
-/* Set an option that was not given.  A later one on the command line still wins. */
+/* Set an option that was not given.  A later option on the command line still replaces it. */
 void slurmopt_set_default (const char *name, const char *value);
 
 /* Number of tasks that the command line asks for, of sbatch or salloc ("allocator") or of
- * srun; 0: only the controller knows.  For sbatch and salloc that is the number of tasks of
- * an srun in the job that says nothing else.  It is known from --ntasks, and from
- * --ntasks-per-node with a certain number of nodes: --nodes that is no range, the names
- * of --nodelist, or one where neither is given and no other option can make it more.
+ * srun; 0: only the controller knows.  For sbatch and salloc, this is the number of tasks
+ * of an srun in the job without options of its own.  It is known from --ntasks, and from
+ * --ntasks-per-node with a certain number of nodes: --nodes that is no range; the names
+ * of --nodelist; or one node if neither is given and no other option can ask for more.
  */
 int slurmopt_world (bool allocator);
 
-/* Do the options put the same number of tasks on every node, for certain?  If so, both
- * numbers; their product is slurmopt_world().
+/* True if the options put the same number of tasks on every node, for certain.  The two
+ * numbers are then set, and their product is slurmopt_world().
  */
 bool slurmopt_layout (bool allocator, int *nodes, int *tasks_per_node);
 

@@ -1,4 +1,5 @@
-/* special - steps that are not an application of ranks, and so get nothing from us. */
+/* special - steps that are no application of ranks; the plugin does not change their
+ * environment. */
 #ifndef PLUGIN_SPECIAL_H
 #define PLUGIN_SPECIAL_H
 
@@ -6,9 +7,10 @@
 #include <stddef.h>
 #include <slurm/spank.h>
 
-/* The batch script, salloc's interactive shell, the extern step; and the daemons by which
- * an mpirun starts its processes (their rank is not the processes' rank).  Asks SPANK for
- * step id and program, so call it in local_user_init or a remote task call back.
+/* True for the batch script, salloc's interactive shell, the extern step, and the daemons
+ * by which an mpirun starts its processes (the rank of a daemon is not the rank of its
+ * processes).  The function asks SPANK for step id and program, so it may only be called
+ * in local_user_init and in remote task call backs.
  */
 bool special_step (spank_t sp);
 

@@ -216,7 +216,7 @@ static void check_early_placement (struct plugin *p)
     free (tasks);
 }
 
-/* What nobody should choose, whatever the number of tasks. */
+/* Refuse values that are wrong whatever the number of tasks is. */
 static void check_values (struct plugin *p)
 {
     const struct options *o = &p->options;

@@ -15,17 +15,18 @@
 
 enum { CHECKPOINT_FAILED = 1 };
 
-/* "megatron checkpoint inspect": what is in one. */
+/* "megatron checkpoint inspect": print the contents of a checkpoint. */
 int checkpoint_inspect (int argc, char **argv);
 
-/* "megatron checkpoint verify": read all of it, tell what is wrong. */
+/* "megatron checkpoint verify": read a whole checkpoint, and report its faults. */
 int checkpoint_verify (int argc, char **argv);
 
-/* "megatron checkpoint convert": to a file of weights, or from one. */
+/* "megatron checkpoint convert": convert a checkpoint to a file of weights, or a file of
+ * weights to a checkpoint. */
 int checkpoint_convert (int argc, char **argv);
 
-/* Options that several parts have: DIR, --iteration, --json, --help; the target is this,
- * zeroed but for the iteration.
+/* Options that several parts have: DIR, --iteration, --json, --help; the target is this
+ * struct, in which all members but the iteration are zero.
  */
 struct checkpoint_common {
     const char *dir;
@@ -35,28 +36,31 @@ struct checkpoint_common {
 };
 extern const struct cmd_option checkpoint_common_options[];
 
-/* One checkpoint, found. */
+/* A checkpoint that checkpoint_find() has found. */
 struct checkpoint_place {
-    char *dir;  /* that it lies in */
-    char *path; /* of its own directory */
+    char *dir;  /* the directory that contains the checkpoint */
+    char *path; /* the checkpoint's own directory */
     int64_t iteration;
 };
 
-/* Find the one that 'name' and 'iteration' (-1: none given) mean: a checkpoint's own
- * directory, or one that holds several, of which it is the given iteration, else the one
- * that the latest file names, else the highest.  Nothing is read but names.  -1 with errno
- * ENOENT and a text if there is none.  Release what was found.
+/* Find a checkpoint.  'name' is the checkpoint's own directory, or a directory of
+ * checkpoints.  In the latter, the checkpoint of 'iteration' is found; if 'iteration' is
+ * -1, the one that the latest file names, else the one of the highest iteration.  Only
+ * names are read.  -1 with errno ENOENT and a text if there is none.  Release what was
+ * found.
  */
 int checkpoint_find (const char *name, int64_t iteration, struct checkpoint_place *place,
                      struct mg_error *err);
 void checkpoint_release (struct checkpoint_place *place);
 
-/* Read and check the manifest of one; NULL and a text on failure. manifest_destroy() it. */
+/* Read and check the manifest of a checkpoint.  NULL and a text on failure.  The caller
+ * calls manifest_destroy(). */
 struct manifest;
 struct manifest *checkpoint_manifest (const struct checkpoint_place *place,
                                       struct mg_error *err);
 
-/* One line on standard error; return CMD_USAGE and CHECKPOINT_FAILED. */
+/* Print one line on standard error.  The first function returns CMD_USAGE, the second
+ * CHECKPOINT_FAILED. */
 int checkpoint_usage_error (const char *part, const struct mg_error *err);
 int checkpoint_failure (const char *part, const struct mg_error *err);
 

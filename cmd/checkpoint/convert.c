@@ -48,7 +48,7 @@ struct convert_request {
     bool help;
 };
 
-/* What is converted, and what is known of it. */
+/* The source of a conversion, and the properties of its model. */
 struct source {
     struct weights w;
     struct notes notes; /* those of a model, or none */
@@ -305,7 +305,7 @@ static int describe_gpt2 (struct source *s, struct mg_error *err)
     return model_notes_make (&c, &s->notes, err);
 }
 
-/* Check that the text says all of the model. */
+/* Check that the text describes the whole model. */
 static int check_config (const char *text, const struct source *s, struct mg_error *err)
 {
     const struct names_scheme *scheme;
@@ -401,8 +401,8 @@ static int write_foreign (const struct convert_request *request, struct source *
     return rc;
 }
 
-/* Does the directory hold checkpoints?  What a killed run has left does not count: temporary names,
- * and our own iteration without the latest file, which is written last.
+/* True if the directory has checkpoints.  What a killed run has left does not count:
+ * temporary names, and our own iteration without the latest file, which is written last.
  */
 static bool has_checkpoint (const char *dir)
 {

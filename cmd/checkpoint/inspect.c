@@ -1,4 +1,4 @@
-/* inspect.c - megatron checkpoint inspect: what is in a checkpoint
+/* inspect.c - megatron checkpoint inspect: the contents of a checkpoint
  *
  * Prints what the manifest says, as text or as JSON.  Shards are not read.
  */

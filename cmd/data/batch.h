@@ -1,9 +1,8 @@
-/* batch - a part of the input on its way through a worker: bytes in, tokens out.
+/* batch - a part of the input, whose bytes a worker converts to tokens.
  *
- * The reader adds bytes, and what is to be done with them, in the order of the input; a
- * worker puts the tokens, and the ends of sequences and documents, beside them.  What a
- * batch gives depends on nothing but what was added, so that the output is the same
- * whoever works on which batch, and when.
+ * The reader adds items, bytes with their kind, in the order of the input.  A worker adds
+ * the tokens, and the ends of sequences and documents.  The output of a batch depends
+ * only on its items, so the order and the number of workers do not change the output.
  */
 #ifndef CMD_DATA_BATCH_H
 #define CMD_DATA_BATCH_H
@@ -25,7 +24,7 @@ struct batch_item {
     enum batch_kind kind;
     size_t key;
     size_t size;
-    const char *path; /* of a line, and its number: for messages; lent */
+    const char *path; /* file and number of a line, for messages; must outlive the batch */
     size_t number;
 };
 
@@ -36,12 +35,12 @@ struct batch_list {
 
 /* All zero is an empty batch. */
 struct data_batch {
-    char *text; /* of all items, one behind the other */
+    char *text; /* text of all items, one after the other */
     size_t size, room;
     struct batch_list in;
-    struct token_buffer tokens; /* of all items of 'out', one behind the other */
+    struct token_buffer tokens; /* tokens of all items of 'out', one after the other */
     struct batch_list out;
-    bool failed; /* at the first fault, with errno's value and a text */
+    bool failed; /* set at the first fault, with the errno and a text */
     int errnum;
     struct mg_error err;
 };
@@ -51,12 +50,12 @@ struct data_batch {
 int data_batch_add (struct data_batch *b, struct batch_item item, const char *text,
                     struct mg_error *err);
 
-/* Fill 'out' and 'tokens', or 'failed'. 'keys' are those of JSON lines. A tokenizer that
- * does not allow any cut must be given the whole of each sequence in one batch. */
+/* Fill 'out' and 'tokens', or 'failed'. 'keys' are those of JSON lines. If the tokenizer
+ * does not have any_cut, a batch must contain whole sequences. */
 void data_batch_encode (struct data_batch *b, struct tokenizer *tokenizer,
                         char *const *keys, size_t num_keys);
 
-/* Make it empty; memory beyond the usual is given back. */
+/* Empty a batch.  Unusually large memory is freed. */
 void data_batch_reset (struct data_batch *b);
 
 /* Free what it holds. */

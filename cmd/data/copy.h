@@ -1,4 +1,4 @@
-/* copy - documents of datasets copied into other datasets, with progress on a terminal.
+/* copy - copy documents of datasets into other datasets, with progress on a terminal.
  *
  * One object counts the bytes of a whole command, which may write several datasets.
  */

@@ -1,4 +1,4 @@
-/* data - the parts of "megatron data": make, list and look at datasets.
+/* data - the parts of "megatron data", which make, list and inspect datasets.
  *
  * Each part is one row in the table of data.c and follows cmd.h's contract; argv[0] is
  * its name.  Exit status of all: 0, 1 for a failure at work, 2 for a wrong command line.
@@ -18,10 +18,10 @@ enum { DATA_FAILED = 1 };
 /* "megatron data tokenize": text to a dataset. */
 int data_tokenize (int argc, char **argv);
 
-/* "megatron data index": which tokens make each sample. */
+/* "megatron data index": the tokens of each sample. */
 int data_index (int argc, char **argv);
 
-/* "megatron data inspect": check a dataset, tell what is in it. */
+/* "megatron data inspect": check a dataset, and print its contents. */
 int data_inspect (int argc, char **argv);
 
 /* "megatron data merge", "megatron data split": documents of datasets to other datasets. */
@@ -37,7 +37,7 @@ int data_train_tokenizer (int argc, char **argv);
 
 /* Options that several parts have: PREFIX, --json, --help; the target is this. */
 struct data_common {
-    const char *prefix; /* of the dataset; data_check_prefix() passed */
+    const char *prefix; /* prefix of the dataset, which data_check_prefix() has accepted */
     bool json;
     bool help;
 };
@@ -46,15 +46,15 @@ extern const struct cmd_option data_common_options[];
 /* --help alone; the target is a bool. */
 extern const struct cmd_option data_help_options[];
 
-/* --tokenizer-type and what names its files; the target is this. */
+/* --tokenizer-type and the options that name its files; the target is this struct. */
 struct data_tokenizer {
     const char *type; /* preset by the part */
     struct tokenizer_files files;
 };
 extern const struct cmd_option data_tokenizer_options[];
 
-/* Refuse a tokenizer (struct data_tokenizer) whose type is unknown or whose files are not those of
- * its type: -1, EINVAL and a text.
+/* Refuse a tokenizer (struct data_tokenizer) whose type is unknown, or whose files do not
+ * belong to its type.  -1, EINVAL and a text.
  */
 int data_tokenizer_check (void *tokenizer, struct mg_error *err);
 
@@ -75,7 +75,8 @@ int data_set_prefix (void *target, const struct cmd_option *option, const char *
 /* Print a JSON string. */
 void data_print_string (const char *text);
 
-/* One line on standard error; return CMD_USAGE and DATA_FAILED. */
+/* Print one line on standard error.  The first function returns CMD_USAGE, the second
+ * DATA_FAILED. */
 int data_usage_error (const char *part, const struct mg_error *err);
 int data_failure (const char *part, const struct mg_error *err);
 

@@ -127,7 +127,7 @@ static const char usage[] =
     "[OPTION...]\n\n"
     "Tell in which order the tokens of datasets make samples for training.\n\n";
 
-/* What the options cannot say one by one. */
+/* Check the rules between options. */
 static int check_request (void *request, struct mg_error *err)
 {
     const struct index_request *r = request;

@@ -12,7 +12,7 @@
 
 enum { CHUNK = 1 << 16, SNIFF = 512, TAR_AT = 257 };
 
-/* What a file begins with, and what that is.  'ops' NULL: not to be read here. */
+/* The first bytes of each kind of file.  'ops' NULL: this build cannot read it. */
 static const struct kind {
     const char *name;
     const char *magic;

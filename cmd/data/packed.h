@@ -1,8 +1,9 @@
-/* packed - a file that may be compressed, read as the bytes that were compressed
+/* packed - read a file that may be compressed, and decompress its bytes
  *
- * The first bytes of the file say how it is compressed, whatever its name: gzip, bzip2, xz or zstd.
- * Several compressed streams, one behind the other, are read as one, as the tools of these names
- * do, and zeros behind a stream are passed over.  Memory does not grow with the file.
+ * The first bytes of the file, not its name, decide about the compression: gzip, bzip2,
+ * xz or zstd.  Several compressed streams, one after the other, are read as one, as the
+ * tools of these names do.  Zeros after a stream are skipped.  Memory does not grow with
+ * the file.
  */
 #ifndef CMD_DATA_PACKED_H
 #define CMD_DATA_PACKED_H
@@ -16,7 +17,7 @@
 /* The most bytes of a line of a compressed file: a few kilobytes can hold gigabytes of zeros. */
 enum { DATA_PACKED_LINE = 1 << 30 };
 
-/* Bytes on their way through a decompressor, which moves both pointers. */
+/* The input and the output of a decompressor, which advances both pointers. */
 struct packed_io {
     const unsigned char *in;
     size_t in_size;
@@ -31,8 +32,8 @@ struct packed_ops {
     int (*create) (void **impl, struct mg_error *err);
     /* Begin the next stream. */
     int (*restart) (void *impl, struct mg_error *err);
-    /* Decompress what there is of input into what there is of room.  1: at the end of a stream,
-     * 0: not yet, -1 and a text: errno EINVAL (not such data), ENOMEM. */
+    /* Decompress input until there is no more input or no more room.  1: at the end of a
+     * stream, 0: not yet, -1 and a text: errno EINVAL (not such data), ENOMEM. */
     int (*run) (void *impl, struct packed_io *io, struct mg_error *err);
     void (*destroy) (void *impl);
 };
@@ -45,11 +46,13 @@ struct data_packed; /* opaque */
  * this build lacks its library, or if the file is an archive or a table.  The caller owns it. */
 struct data_packed *data_packed_open (const char *path, struct mg_error *err);
 
-/* The bytes.  Lent; read errors are described by data_packed_check(). */
+/* Returns the stream of decompressed bytes, valid until data_packed_close().
+ * data_packed_check() describes read errors. */
 FILE *data_packed_stream (struct data_packed *packed);
 
-/* Reading has stopped: 0 if this is the end of the file, else -1 with errno and a text, which for
- * compressed data says where they are damaged or that they end too early. */
+/* Call this after reading has stopped.  0 at the end of the file.  Otherwise -1 with
+ * errno and a text; for compressed data, the text has the place of the damage, or says
+ * that the data end too early. */
 int data_packed_check (struct data_packed *packed, struct mg_error *err);
 
 /* Close and free; NULL is allowed; errno is kept. */

@@ -1,4 +1,4 @@
-/* pipeline - files to datasets: read, encode in threads, write in order */
+/* pipeline - convert files to datasets: read, encode in threads, write in order */
 #ifndef CMD_DATA_PIPELINE_H
 #define CMD_DATA_PIPELINE_H
 
@@ -17,16 +17,17 @@ struct data_source {
 struct data_pipeline {
     const struct data_source *sources;
     size_t num_sources;
-    char *const *keys; /* of JSON lines, and of the datasets; plain text has the first */
+    char *const *keys; /* keys of JSON lines, and of the datasets; plain text has the
+                        * first key */
     size_t num_keys;
     int workers;
-    bool (*stopped) (void); /* has a signal asked to stop? */
+    bool (*stopped) (void); /* true if a signal has requested a stop */
 };
 
-/* Read all sources, one after the other, and give their documents to the writer, which
- * is open and stays the caller's to finish.  Shows progress if standard error is a
- * terminal.  -1 with errno EINTR if it was stopped: then threads may still be at work on
- * what was read, and the caller should end the process. */
+/* Read all sources, one after the other, and pass their documents to the writer, which
+ * the caller has opened and will finish.  Shows progress if standard error is a terminal.
+ * -1 with errno EINTR if it was stopped: threads may then still encode, and the caller
+ * should end the process. */
 int data_pipeline_run (const struct data_pipeline *p, struct data_writer *writer,
                        struct mg_error *err);
 

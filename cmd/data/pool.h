@@ -1,8 +1,8 @@
-/* pool - threads that encode batches, and hand them back in order.
+/* pool - threads that encode batches, and return them in order.
  *
- * A ring of batches: the reader fills one and submits it, the workers encode those
- * submitted, the reader takes them back oldest first.  One thread reads and takes; the
- * functions below are for that one.
+ * A ring of batches: the reader fills one and submits it, the workers encode the
+ * submitted batches, and the reader takes them back, the oldest first.  The reader is one
+ * thread, which alone calls the functions below.
  */
 #ifndef CMD_DATA_POOL_H
 #define CMD_DATA_POOL_H
@@ -15,31 +15,32 @@ enum { DATA_MAX_WORKERS = 1024 };
 
 struct data_pool; /* opaque */
 
-/* What all workers share; lent for the pool's life. */
+/* Data that all workers share; must outlive the pool. */
 struct data_pool_work {
     const struct tokenizer *tokenizer; /* each worker has a fork of it */
     char *const *keys;
     size_t num_keys;
-    bool (*stopped) (void); /* asked, five times a second, while the reader waits */
+    bool (*stopped) (void); /* called five times a second while the reader waits */
 };
 
-/* Start 1 to DATA_MAX_WORKERS threads, which take no signals. NULL with errno ENOMEM,
+/* Start 1 to DATA_MAX_WORKERS threads, which block all signals. NULL with errno ENOMEM,
  * EAGAIN (no more threads). The caller owns the result. */
 struct data_pool *data_pool_create (int workers, const struct data_pool_work *work,
                                     struct mg_error *err);
 
-/* The batch to fill next, empty at first; NULL if every one is submitted and none is
- * taken and released. The same one until it is submitted. */
+/* Returns the batch to fill next, which is empty at first.  Returns the same batch until
+ * it is submitted.  NULL if all batches are submitted and not yet released. */
 struct data_batch *data_pool_fill (struct data_pool *pool);
 void data_pool_submit (struct data_pool *pool);
 
-/* Wait for the oldest batch that was submitted. 1 with '*batch', which is lent until it
- * is released; 0 if there is none; -1 with errno EINTR if stopped() says so. */
+/* Wait for the oldest batch that was submitted. 1 with '*batch', which is valid until it
+ * is released; 0 if no batch is submitted; -1 with errno EINTR if stopped() returns
+ * true. */
 int data_pool_take (struct data_pool *pool, struct data_batch **batch,
                     struct mg_error *err);
 void data_pool_release (struct data_pool *pool);
 
-/* Wait for the threads to end what they work on, and free; NULL is allowed. */
+/* Wait until the threads have ended their current work, and free the pool.  NULL is allowed. */
 void data_pool_destroy (struct data_pool *pool);
 
 #endif /* CMD_DATA_POOL_H */

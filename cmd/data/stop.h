@@ -1,7 +1,7 @@
 /* stop - signals that end a part of "megatron data" that writes files.
  *
- * The part calls data_stop_catch() first, looks at data_stopped() between pieces of work, removes
- * its temporary files, and calls data_stop_follow() last.
+ * The part calls data_stop_catch() first, checks data_stopped() between pieces of work,
+ * removes its temporary files, and calls data_stop_follow() last.
  */
 #ifndef CMD_DATA_STOP_H
 #define CMD_DATA_STOP_H

@@ -129,7 +129,7 @@ static enum input_format format_of (const struct tokenize_request *r, size_t i)
     return input_format_by_name (r->inputs.items[i]);
 }
 
-/* What the options cannot say one by one. */
+/* Check the rules between options. */
 static int check_request (void *request, struct mg_error *err)
 {
     struct tokenize_request *r = request;
@@ -278,7 +278,7 @@ static void print_summary (const struct data_writer *w)
     }
 }
 
-/* No dataset replaces what is read. */
+/* Check that no dataset replaces an input. */
 static int check_outputs (const struct tokenize_request *r, struct mg_error *err)
 {
     const struct tokenizer_files *t = &r->tokenizer.files;

@@ -1,4 +1,4 @@
-/* writer - documents, as batches give their tokens, to one dataset a key */
+/* writer - write the documents of batches to datasets, one for each key */
 #ifndef CMD_DATA_WRITER_H
 #define CMD_DATA_WRITER_H
 
@@ -14,16 +14,17 @@
 struct data_set {
     char *prefix;
     struct indexed_builder *builder;
-    int64_t open_tokens; /* in the sequence under way */
-    bool at_boundary;    /* that sequence is complete, but not yet ended: if it turns out
-                            to be the document's last, it gets the end of document */
+    int64_t open_tokens; /* tokens of the current sequence */
+    bool at_boundary;    /* the current sequence is complete, but not yet ended: if it is
+                            the last of its document, the end of document is added to
+                            it */
     int64_t documents;
     int64_t tokens;
 };
 
 struct data_writer {
-    const struct tokenizer *tokenizer; /* given by the user, lent */
-    bool append_eod;                   /* given by the user */
+    const struct tokenizer *tokenizer; /* given by the caller; outlives the writer */
+    bool append_eod;                   /* given by the caller */
     enum indexed_dtype dtype;
     struct data_set *sets;
     size_t num_sets;
@@ -33,13 +34,15 @@ struct data_writer {
 int data_writer_open (struct data_writer *w, const char *prefix, char *const *keys,
                       size_t num_keys, struct mg_error *err);
 
-/* Write what a batch has come to: -1 with its own fault, or one of the builder.  A
- * sequence without a token is not written, a document without one is, as a document of no
- * sequences and without an end token: what Megatron's own tool does. */
+/* Write the output of a batch.  -1 with the fault of the batch, or a failure of the
+ * builder.  As in Megatron's own tool, a sequence without tokens is not written; a
+ * document without tokens is written as a document without sequences and without an end
+ * token. */
 int data_writer_batch (struct data_writer *w, const struct data_batch *batch,
                        struct mg_error *err);
 
-/* Give all datasets their names; EINVAL, before the first, if one has no document. */
+/* Rename all datasets to their final names.  If one has no document, fail with EINVAL
+ * before the first is renamed. */
 int data_writer_finish (struct data_writer *w, struct mg_error *err);
 
 /* Free all that the writer holds; unfinished files go. */

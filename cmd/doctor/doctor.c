@@ -56,7 +56,7 @@ static const struct cmd_option options[] = {
     { .name = NULL },
 };
 
-/* What doctor gives to itself on a node; not for people. */
+/* An option that the doctor uses for itself on a node, not for users. */
 static const struct cmd_option task_options[] = {
     { .name = "on-node", .arg = "VERSION", .help = "", .key = "task", .set = set_text },
     { .name = NULL },

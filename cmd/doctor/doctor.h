@@ -1,7 +1,7 @@
-/* doctor - the parts of "megatron doctor": what is wrong with this installation.
+/* doctor - the parts of "megatron doctor", which finds faults of this installation.
  *
- * A check leaves findings in a JSON array, each {"check", "verdict", "text"} and, where
- * something can be done, "advice": what is printed as text is what is printed as JSON.
+ * A check adds findings to a JSON array, each {"check", "verdict", "text"} and, if there
+ * is a remedy, "advice".  The text output is made from the same array as the JSON output.
  */
 #ifndef CMD_DOCTOR_DOCTOR_H
 #define CMD_DOCTOR_DOCTOR_H
@@ -20,21 +20,22 @@ void doctor_add (json_t *findings, enum doctor_verdict verdict, const char *chec
                  const char *advice, const char *fmt, ...)
     __attribute__ ((format (printf, 5, 6)));
 
-/* Slurm as it is seen from here: commands, release, plugin, its arguments, MPI types,
+/* Check Slurm on this host: commands, release, plugin, its arguments, MPI types,
  * controller.  Returns true if jobs can be run with the plugin.
  */
 bool doctor_check_slurm (json_t *findings);
 
-/* This process and the machine under it: library, modules, limits, CPUs. */
+/* Check this process and this machine: library, modules, limits, CPUs. */
 void doctor_check_machine (json_t *findings);
 
-/* The same, and what only a task of a step sees: whether the plugin and PMIx reached it, whether
- * its command is the one that printed 'version', whether MASTER_ADDR has an address.
+/* Check the same, and things that only a task of a step can check: whether the plugin and
+ * PMIx reached the task, whether its command has the version 'version', whether
+ * MASTER_ADDR has an address.
  */
 void doctor_check_task (json_t *findings, const char *version);
 
-/* Run the checks of a task on nodes: those of 'list' (Slurm's notation), or of the job
- * around this process where it is NULL.  Adds one object a node, {"where", "checks"}, to
+/* Run the checks of a task on nodes: those of 'list' (Slurm's notation), or of this
+ * process's job if 'list' is NULL.  Adds an object {"where", "checks"} for each node to
  * 'places'.
  */
 void doctor_check_nodes (json_t *places, const char *list);

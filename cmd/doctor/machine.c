@@ -259,7 +259,7 @@ static void look_up (void *arg)
         freeaddrinfo (found);
 }
 
-/* Does MASTER_ADDR lead somewhere?  Only programs of PyTorch want it. */
+/* Check that MASTER_ADDR has an address.  Only programs of PyTorch need it. */
 static void check_master (json_t *findings)
 {
     static const char advice[] = "PyTorch programs wait for it: give it an address on every "

@@ -93,7 +93,7 @@ static bool check_release (json_t *findings)
     return true;
 }
 
-/* Is the plugin loaded into srun?  If not, Slurm may say why. */
+/* Check that srun loads the plugin.  If not, Slurm may print the reason. */
 static bool check_plugin (json_t *findings)
 {
     char *argv[] = { "srun", "--help", NULL };
@@ -159,7 +159,7 @@ static void config_value (const char *config, const char *key, char *value, size
         snprintf (value, n, "%s", equals + 1 + strspn (equals + 1, " "));
 }
 
-/* What the controller says of itself; false if it does not answer. */
+/* Read the controller's release; false if it does not answer. */
 static bool check_controller (json_t *findings)
 {
     char *argv[] = { "scontrol", "show", "config", NULL };
@@ -194,7 +194,7 @@ static bool check_controller (json_t *findings)
     return true;
 }
 
-/* What the plugin thinks of its arguments, by a step that is only tested. */
+/* Find the plugin's complaints about its arguments, by a step that is only tested. */
 static void check_plugstack (json_t *findings)
 {
     char *argv[] = { "srun", "--test-only", "-n1", "--megatron-tp=1", "true", NULL };

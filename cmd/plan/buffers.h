@@ -1,4 +1,4 @@
-/* buffers - what "megatron plan buffers" shows, for its three ways of showing it. */
+/* buffers - the data of "megatron plan buffers", which it prints as text or JSON, or draws. */
 #ifndef CMD_PLAN_BUFFERS_H
 #define CMD_PLAN_BUFFERS_H
 
@@ -18,16 +18,16 @@ struct plan_buffers {
     struct layout *layout;
 };
 
-/* Room for n parameters without names, in a struct that is all 0. */
+/* Allocate n parameters without names, in a struct of zeros. */
 int plan_buffers_allocate (struct plan_buffers *b, size_t n, struct mg_error *err);
 
-/* Read the JSON list of --params, as megatron-plan(1) tells it.  The error names the file and,
- * where it is not JSON, its line, else the parameter.
+/* Read the JSON list of --params, whose format is in megatron-plan(1).  The error names
+ * the file and, where it is not JSON, its line, else the parameter.
  */
 int plan_buffers_read_file (struct plan_buffers *b, const char *path,
                             struct mg_error *err);
 
-/* What gradients of a buffer are multiplied by before they are summed. */
+/* Returns the factor of a buffer's gradients before they are summed. */
 double plan_buffers_grad_scale (const struct plan_buffers *b,
                                 const struct layout_buffer *buffer);
 

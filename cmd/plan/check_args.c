@@ -32,7 +32,7 @@ static const struct cmd_option own_options[] = {
     { .name = NULL },
 };
 
-/* What is found out. */
+/* The results of the checks. */
 struct findings {
     struct plan_memory request;
     struct train_args args;
@@ -53,7 +53,7 @@ static void report (void *arg, const char *rule, const char *text)
         fprintf (stderr, "megatron: %s\n", text);
 }
 
-/* A rule whose text is not what a run says: that is reported before. */
+/* A rule whose text differs from the run's message, which is reported before. */
 static void report_other (void *arg, const char *rule, const char *text)
 {
     const struct findings *f = arg;
@@ -62,7 +62,7 @@ static void report_other (void *arg, const char *rule, const char *text)
         report (arg, rule, text);
 }
 
-/* A rule whose text is what a run says. */
+/* A rule whose text is the run's message. */
 static void report_first (void *arg, const char *rule, const char *text)
 {
     const struct findings *f = arg;

@@ -1,4 +1,5 @@
-/* crossing - groups against the borders of nodes that all have the same number of ranks.
+/* crossing - find groups whose ranks lie on several nodes, if all nodes have the same
+ * number of ranks.
  *
  * Logical ranks are node-major: rank r is on node r / ranks_per_node, and the last node may have
  * fewer ranks.

@@ -4,7 +4,7 @@
 
 #include "cmd/plan/memory.h"
 
-/* What is printed. */
+/* The data that is printed. */
 struct plan_graphs {
     int first, n; /* ranks */
     const struct plan_memory_row *row;   /* [n] of these ranks */
@@ -13,7 +13,7 @@ struct plan_graphs {
 };
 
 /* Graphs that Megatron-LM captures for the same run: one for each layer, direction and microbatch;
- * without a pipeline, those of one microbatch serve all.
+ * without a pipeline, all microbatches use the graphs of one.
  */
 int64_t plan_graphs_peer (const struct passes_plan *plan, int pp);
 

@@ -1,4 +1,4 @@
-/* groups.c - megatron plan groups: who shares a group with whom
+/* groups.c - megatron plan groups: the members of groups
  *
  * Groups are computed while they are printed: a world of a million ranks needs no memory,
  * and one rank's groups no time.
@@ -354,7 +354,7 @@ static void default_kinds (struct groups_request *request)
         request->kind[kind] = !on_request_only (kind);
 }
 
-/* What the options of this command cannot say one by one. */
+/* Check the rules between options. */
 static int check_request (void *request, struct mg_error *err)
 {
     const struct groups_request *r = request;

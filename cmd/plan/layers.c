@@ -125,7 +125,7 @@ static void print_text (const struct stages *s)
     }
 }
 
-/* What the options of this command cannot say one by one. */
+/* Check the rules between options. */
 static int check_config (void *config, struct mg_error *err)
 {
     const struct stages_config *c = config;

@@ -11,31 +11,32 @@
 
 /* The command line. */
 struct plan_memory {
-    int world;    /* 0: one model's ranks */
-    int rank;     /* -1: all */
-    int threads;  /* of each rank; 0: as here */
+    int world;    /* 0: the ranks of one model */
+    int rank;     /* -1: all ranks */
+    int threads;  /* threads of each rank; 0: as on this machine */
     bool choices; /* compare choices of recomputation ... */
-    int64_t fit;  /* ... and find the one for so many bytes a rank; 0: do not */
+    int64_t fit;  /* ... and find the choice that fits into so many bytes on each rank; 0:
+                   * find none */
     bool json;
 };
 
-/* What is printed of a rank. */
+/* The data that is printed for a rank. */
 struct plan_memory_row {
-    struct memory_plan plan;   /* with pools of its own */
-    struct passes_plan graphs; /* with chunks of its own */
+    struct memory_plan plan;   /* owns its pools */
+    struct passes_plan graphs; /* owns its chunks */
     int threads;
 };
 void plan_memory_clear (struct plan_memory_row *row);
 
-/* Has the model all that a plan needs?  -1, EINVAL and a text. */
+/* Check that the arguments describe a complete model.  -1, EINVAL and a text if not. */
 int plan_memory_check (const struct train_args *args, struct mg_error *err);
 
-/* Without a world there is one model, on as many ranks as it needs: sets request->world. */
+/* If no world is given, set request->world to the number of ranks of one model. */
 int plan_memory_world (struct plan_memory *request, const struct train_args *args,
                        struct mg_error *err);
 
-/* The rows of the 'n' ranks from 'first' on.  -1 and a text on failure; rows that were planned are
- * to be cleared all the same.
+/* Plan the 'n' ranks from 'first' on, one row for each.  -1 and a text on failure.  The
+ * caller clears the rows in any case.
  */
 int plan_memory_ranks (const struct train_args *args, const struct plan_memory *request, int first,
                        int n, struct plan_memory_row *row, struct mg_error *err);
@@ -43,8 +44,9 @@ int plan_memory_ranks (const struct train_args *args, const struct plan_memory *
 /* True if two ranks allocate the same and have the same graphs. */
 bool plan_memory_same (const struct plan_memory_row *a, const struct plan_memory_row *b);
 
-/* Print what choices of recomputation save and cost, and which one fits.  'row' are the rows of the
- * ranks as 'args' have them.  -1 and a text on failure, and if none fits.
+/* Print the memory and the cost of choices of recomputation, and the choice that fits.
+ * 'row' has the rows of the ranks for 'args'.  -1 and a text on failure, and if none
+ * fits.
  */
 int plan_fit (const struct train_args *args, const struct plan_memory *request, int first, int n,
               const struct plan_memory_row *row, struct mg_error *err);

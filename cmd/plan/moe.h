@@ -9,17 +9,17 @@
 
 enum { PLAN_MOE_ADVICES = 6, PLAN_MOE_TEXT = CROSSING_TEXT };
 
-/* What is printed. */
+/* The data that is printed. */
 struct plan_moe {
     const struct grid *grid;
     int ranks_per_node;
     struct moe_load load;
-    enum moe_dispatch dispatch; /* the one that the run uses */
+    enum moe_dispatch dispatch; /* the dispatcher that the run uses */
     struct moe_traffic traffic;
-    int64_t num_layers;       /* with experts, of the whole model */
-    int64_t num_microbatches; /* of an iteration */
+    int64_t num_layers;       /* layers with experts, in the whole model */
+    int64_t num_microbatches; /* microbatches of an iteration */
     double factor; /* --moe-expert-rank-capacity-factor; 0: experts have a capacity instead */
-    int64_t bound; /* rows of the experts of a rank that one round takes; 0: no bound */
+    int64_t bound; /* largest number of rows of a rank's experts in one round; 0: no bound */
     int64_t rounds;
     int num_advices;
     char advice[PLAN_MOE_ADVICES][PLAN_MOE_TEXT];
@@ -28,7 +28,7 @@ struct plan_moe {
 /* Megatron-LM's name of a dispatcher. */
 const char *plan_moe_dispatch_name (enum moe_dispatch dispatch);
 
-/* Say whether groups of experts lie on several nodes, and what would keep them on one. */
+/* Print whether groups of experts lie on several nodes, and how to keep them on one node. */
 void plan_moe_advise (struct plan_moe *m);
 
 void plan_moe_print (const struct plan_moe *m);

@@ -1,4 +1,4 @@
-/* placement - a picture of where every rank stands. */
+/* placement - a picture of the place of every rank. */
 #ifndef CMD_PLAN_PLACEMENT_H
 #define CMD_PLAN_PLACEMENT_H
 

@@ -258,7 +258,7 @@ out:
     return PLAN_IMPOSSIBLE;
 }
 
-/* What the options of this command cannot say one by one. */
+/* Check the rules between options. */
 static int check_request (void *request, struct mg_error *err)
 {
     struct schedule_request *r = request;

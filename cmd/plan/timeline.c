@@ -23,7 +23,7 @@ static size_t cell (const struct timeline *t, int stage, int microbatch)
     return (size_t)stage * t->microbatches + microbatch;
 }
 
-/* When the pass could start, or -1 if what it needs is not there. */
+/* The earliest start of the pass, or -1 if its inputs do not exist yet. */
 static int ready (const struct timeline *t, const struct done *done, int rank,
                   const struct sched_pass *p)
 {

@@ -1,4 +1,5 @@
-/* timeline - when each pass of a pipeline schedule runs, and a picture of it.
+/* timeline - the time at which each pass of a pipeline schedule runs, and a picture of
+ * these times.
  *
  * A model of the schedule, not of a machine: every forward pass takes one unit of time,
  * every backward pass two, transfers none.
@@ -18,7 +19,7 @@ struct timeline {
     size_t n;                 /* passes of each rank */
     struct sched_pass **pass; /* [pp][n] */
     int **start;              /* [pp][n] */
-    int end;                  /* when the last pass is over */
+    int end;                  /* end of the last pass */
 };
 
 /* Run a kind's passes on all ranks. NULL and a text on failure. */
@@ -26,11 +27,13 @@ struct timeline *timeline_create (const struct sched_kind *kind,
                                   const struct sched_shape *shape, struct mg_error *err);
 void timeline_destroy (struct timeline *t);
 
-/* Share of the ranks' time in which they wait. */
+/* Returns the share of the ranks' time in which they wait. */
 double timeline_bubble (const struct timeline *t);
 
-/* Draw it.  With captured[rank * chunks + chunk], the part of a pass that is captured into device
- * graphs, every pass is parted by that; NULL: virtual stages are told apart.  0, or -1 and a text.
+/* Draw a timeline.  captured[rank * chunks + chunk] is the part of a pass that is
+ * captured into device graphs, and the picture divides every pass accordingly.  If
+ * 'captured' is NULL, the picture distinguishes virtual stages instead.  0, or -1 and a
+ * text.
  */
 int timeline_draw (const struct timeline *t, const char *path, const char *title,
                    const double *captured, struct mg_error *err);

@@ -35,8 +35,8 @@ struct cpu_gemm {
     int (*plan) (void *impl, const struct kern_gemm *a, size_t *scratch,
                  struct mg_error *err);
 
-    /* Products that one thread computes beside others, which compute their own.  The caller has
-     * set the number of OpenMP threads to 1 (cpu_set_threads()).
+    /* Products that a single thread computes, while other threads compute other products.
+     * The caller has set the number of OpenMP threads to 1 (cpu_set_threads()).
      *
      * block(): make ready, and keep, products of these sizes and types; k may be CPU_ANY_DEPTH.
      * *scratch = the bytes that each takes.  NULL with errno ENOTSUP and no text: not for me.
@@ -74,7 +74,7 @@ struct cpu {
     int num_given;
     const struct mg_stream *stream; /* of the call, if some was given */
     int entered;  /* kernels_cpu_enter() without its leave */
-    uint64_t *modes; /* [threads] that they had before */
+    uint64_t *modes; /* [threads] the earlier modes of the threads */
 };
 
 /* Compilation 'i', the best first, whether usable or not; NULL from the last on. */

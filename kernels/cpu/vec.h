@@ -475,7 +475,8 @@ VEC_INLINE vf vec_exp2 (vf x)
     return vec_select (x < -126.0f, (vf){ 0 }, p);
 }
 
-/* x as it is, rounded: the compiler does not fuse the operation that made it with the next one. */
+/* x rounded to float32: the compiler may not fuse the operation that made x with the next
+ * one. */
 VEC_INLINE vf vec_rounded (vf x)
 {
 #if defined(__SSE2__)

@@ -1,4 +1,4 @@
-/* geometry - what stands behind a struct mg_geometry; megatron/geometry.h has its use. */
+/* geometry - the members of struct mg_geometry; megatron/geometry.h has its use. */
 #ifndef LIBCORE_API_GEOMETRY_H
 #define LIBCORE_API_GEOMETRY_H
 

@@ -1,4 +1,4 @@
-/* grid - what stands behind a struct mg_grid; megatron/grid.h has its use. */
+/* grid - the members of struct mg_grid; megatron/grid.h has its use. */
 #ifndef LIBCORE_API_GRID_H
 #define LIBCORE_API_GRID_H
 
@@ -9,10 +9,10 @@
 
 struct mg_grid {
     const struct grid *grid;
-    struct grid *own; /* to free; NULL: the grid is a job's */
+    struct grid *own; /* the grid to free; NULL: a job owns the grid */
 };
 
-/* The library's own kind, or -1 and EINVAL for a value outside the enum. */
+/* Returns the library's own kind, or -1 and EINVAL for a value outside the enum. */
 int api_group_kind (enum mg_group_kind kind);
 
 #endif /* LIBCORE_API_GRID_H */

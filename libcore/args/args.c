@@ -1,9 +1,9 @@
 /* args.c - the parser of arguments, from command lines and files
  *
  * Files that --args-file names are read first, in their order, and the command line after them,
- * so that a typed argument wins.  Among several values the last one wins.  What has no row here is
- * collected first, so that args/other.h can refuse all of it at once.  The fingerprint covers the
- * values of all rows.
+ * so that a typed argument wins.  Among several values the last one wins.  Arguments
+ * without a row here are collected first, so that args/other.h can refuse all of them at
+ * once.  The fingerprint covers the values of all rows.
  */
 
 #include <errno.h>
@@ -177,7 +177,8 @@ static struct args_words *copy_words (const char *first, char **argv, int i, int
     return w;
 }
 
-/* Does a list stand in brackets, as scripts made of YAML have it?  A path may begin so. */
+/* True if a list is in brackets, as in scripts that are made of YAML.  A path may also
+ * begin with a bracket. */
 static bool is_bracketed (const struct train_arg *row, const char *value, char **argv, int i,
                           int end)
 {
@@ -350,7 +351,8 @@ static void step_over (const struct train_arg *row, int argc, char **argv, int *
         *i += row->info->type == ARG_TRIPLE ? 3 : 1;
 }
 
-/* Collect what has no row.  What is no argument ends that: parsing will tell of it. */
+/* Collect arguments without a row.  A word that is no argument ends this; the parser will
+ * report it. */
 static int collect (int argc, char **argv, const struct args_file *file, struct train_args *args,
                     struct mg_error *err)
 {
@@ -411,7 +413,7 @@ static int parse_file (const struct args_file *file, struct train_args *args,
     return 0;
 }
 
-/* Every argument as if it had not been given; what has been read stays. */
+/* Set every argument to its default; files that were read stay. */
 static void begin_again (struct train_args *args)
 {
     struct train_args before = *args;
@@ -489,7 +491,7 @@ static int use_data_args (struct train_args *args, bool optional, struct mg_erro
     return 0;
 }
 
-/* Was a flag given?  Before everything is parsed. */
+/* True if a flag was given.  Called before everything is parsed. */
 static bool is_typed (const char *name, int argc, char **argv)
 {
     for (int i = 0; i < argc; i++) {

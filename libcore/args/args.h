@@ -1,8 +1,8 @@
-/* args - the arguments of "megatron train": one table, Megatron-LM's names.
+/* args - the arguments of "megatron train", in one table, with Megatron-LM's names.
  *
  * The table is read by the parser, by --help and by the test that compares it with the
- * man page.  What an argument that rules read is (name, type, help) is said in topo/margs.h; a row
- * here refers to it.
+ * man page.  If rules read an argument, topo/margs.h has its name, type and help, and its
+ * row here refers to that.
  */
 #ifndef LIBCORE_ARGS_ARGS_H
 #define LIBCORE_ARGS_ARGS_H
@@ -17,21 +17,21 @@
 #include "libcore/data/split.h"
 #include "megatron/error.h"
 
-enum { TRAIN_UNSET = -1 }; /* of an int or int64_t argument that was not given */
-enum { TRAIN_TIMING_LEVEL = 2 }; /* the highest of --timing-log-level */
-enum { TRAIN_GIVEN_WORDS = 8 }; /* a bit for each row of the table, at most 512 */
+enum { TRAIN_UNSET = -1 }; /* value of an int or int64_t argument that was not given */
+enum { TRAIN_TIMING_LEVEL = 2 }; /* the highest value of --timing-log-level */
+enum { TRAIN_GIVEN_WORDS = 8 }; /* words with a bit for each row of the table, at most 512 */
 
-/* What event files for TensorBoard hold. */
+/* The contents of event files for TensorBoard. */
 struct train_tensorboard {
     const char *dir; /* NULL: there are none */
     int64_t log_interval;
     int64_t queue_size;    /* changes nothing: every iteration's values are written at once */
-    bool batch_size;       /* changes nothing: they always hold it */
+    bool batch_size;       /* changes nothing: event files always hold the batch size */
     bool timers, validation_ppl, memory, world_size;
     bool no_loss_scale, no_learning_rate;
 };
 
-/* What else is said of evaluations. */
+/* Further arguments of evaluations. */
 struct train_eval {
     int64_t start;
     int global_batch_size, micro_batch_size, seq_length;
@@ -39,24 +39,24 @@ struct train_eval {
     struct arg_list names;
 };
 
-/* How samples are changed: fill-in-the-middle, weights in the loss.  What is not given is
- * TRAIN_UNSET or NULL; data_edit.c has the defaults.
+/* Changes of samples: fill-in-the-middle, weights in the loss.  A member that is not
+ * given is TRAIN_UNSET or NULL; data_edit.c has the defaults.
  */
 struct train_edit {
-    int eod; /* TRAIN_UNSET: the tokenizer's */
+    int eod; /* TRAIN_UNSET: the tokenizer's end of a document */
     bool mask_eod;
-    bool reset_attention, reset_positions; /* at a document's beginning */
+    bool reset_attention, reset_positions; /* reset at the beginning of a document */
     bool fim;
     double fim_rate, fim_spm_rate, fim_fragment_rate;
     const char *fim_split, *fim_no_prefix;
     const char *fim_prefix, *fim_middle, *fim_suffix, *fim_pad, *fim_eod;
 };
 
-/* Mixture of experts (nn/moe.h).  Several types of load balancing stand in a list, or in one word
- * with blanks between; so do their coefficients.
+/* Mixture of experts (nn/moe.h).  Several types of load balancing are a list, or one word
+ * with blanks between the types.  The same holds for their coefficients.
  */
 struct train_moe {
-    int experts; /* of a layer; 0: none */
+    int experts; /* experts of a layer; 0: none */
     const char *layers;
     int ffn, topk;
     struct arg_list balancing, aux_coeff;
@@ -82,7 +82,7 @@ struct train_moe {
     bool per_layer_logging;
 };
 
-/* What is captured into device graphs (nn/graphs.h), and older names for that. */
+/* The capture into device graphs (nn/graphs.h), and older names of its arguments. */
 struct train_graphs {
     const char *impl;
     struct arg_list modules, scope;
@@ -90,8 +90,8 @@ struct train_graphs {
     bool enable, external;
 };
 
-/* Arguments as given; what was not given holds the default of the table. Texts point into
- * the argument vector.
+/* The arguments.  An argument that was not given has the default of the table.  Texts
+ * point into the argument vector.
  */
 struct train_args {
     int tp, pp, cp, ep, etp; /* TRAIN_UNSET: from the environment, else 1 */
@@ -179,7 +179,8 @@ struct train_args {
     bool program_samples[SPLIT_NUM_PARTS]; /* no arguments: a program makes the samples of a part */
     struct train_edit edit;
     const char *load_weights, *save_weights, *save_gradients;
-    bool checkpoint_args; /* the model's come from the file of weights, or the checkpoint */
+    bool checkpoint_args; /* the arguments of the model come from the file of weights, or
+                           * from the checkpoint */
     bool checkpoint_sizes; /* parallel sizes come from the checkpoint */
     const char *load, *pretrained, *save;
     int64_t ckpt_step;
@@ -201,87 +202,94 @@ struct train_args {
     double timeout_minutes, stall_minutes;
     const char *device;
     const char *args_file;
-    bool strict; /* --strict-arguments: args/other.h accepts nothing */
+    bool strict; /* ---strict-arguments: args/other.h accepts no argument */
     bool brief;   /* the command line may have short names */
-    uint64_t given[TRAIN_GIVEN_WORDS]; /* a bit for each row that was given, from the first on */
-    struct args_file *files; /* that train_args_read_run() has read */
-    struct data_args *data;  /* that --per-split-data-args-path has named; NULL: none */
-    struct args_words *words;  /* lists that it has taken out of their brackets */
-    struct args_others others; /* what it has met that has no row here */
-    struct notes *notes;     /* that describe the model, of --use-checkpoint-args; NULL: none */
+    uint64_t given[TRAIN_GIVEN_WORDS]; /* a bit for each row, from the first on: set if
+                                        * the argument was given */
+    struct args_file *files; /* files that train_args_read_run() has read */
+    struct data_args *data;  /* data that --per-split-data-args-path names; NULL: none */
+    struct args_words *words;  /* lists that were given in brackets, without the brackets */
+    struct args_others others; /* the arguments that have no row here */
+    struct notes *notes;     /* notes that describe the model, for --use-checkpoint-args;
+                              * NULL: none */
 };
 
-/* One row an argument.  Its field is an int, int64_t, double, const char *, bool, struct arg_list
- * or int64_t[3], as its type is.
+/* One row for each argument.  The argument's type decides the type of its field: int,
+ * int64_t, double, const char *, bool, struct arg_list or int64_t[3].
  */
 struct train_arg {
     const struct arg_info *info; /* a row of margs_table, if the argument has one */
-    size_t offset;     /* of the field in struct train_args */
-    double min, max;   /* of numbers; of lists: 'min' words at least (0, 1) */
-    double preset;     /* of numbers: value when not given */
-    const char *preset_text; /* of texts; NULL: none */
-    const char *tail;  /* what --help adds: what is true of a run alone; NULL: nothing */
+    size_t offset;     /* offset of the field in struct train_args */
+    double min, max;   /* range of numbers; a list has at least 'min' words (0 or 1) */
+    double preset;     /* default of numbers */
+    const char *preset_text; /* default of texts; NULL: none */
+    const char *tail;  /* text that --help adds about runs; NULL: none */
 };
 extern const struct train_arg train_arg_table[];
 extern const size_t train_num_args;
 
-/* Row of an argument by its name, NULL if there is none. */
+/* Returns the row of an argument by its name, or NULL. */
 const struct train_arg *train_arg_find (const char *name);
 
-/* Was the i-th row given, on the command line or in a file of arguments? */
+/* True if the argument of the i-th row was given, on the command line or in a file of
+ * arguments. */
 bool train_arg_given (const struct train_args *args, size_t i);
 
-/* Every argument as if it had not been given. */
+/* Set every argument to its default, as if none had been given. */
 void train_args_init (struct train_args *args);
 
-/* Store one value ("" for a flag): 0, or -1, EINVAL or ERANGE and a text.  Not for rows of
- * three values.
+/* Store one value ("" for a flag).  0, or -1, EINVAL or ERANGE and a text.  The row must
+ * not be one of three values.
  */
 int train_arg_set (const struct train_arg *row, const char *value, struct train_args *args,
                    struct mg_error *err);
 
 /* Parse argv[1..argc-1], "--name value" or "--name=value"; a repeated argument's last
- * value counts.  Those of files (--args-file) come first, in the order of the files; before them
- * those of the model that is loaded, with --use-checkpoint-args, which the others must not
- * contradict.  Those of Megatron-LM that have no row here are accepted or refused by args/other.h
- * and stay in args->others.  A list may stand in brackets, "[a b]".  The data that
- * --per-split-data-args-path names stands in the lists of --train-data-path ... afterwards.  -1,
- * EINVAL or ERANGE (or what reading a file says) and a text: of all that are refused, or else of
- * the first that is wrong.  The arguments point into argv, and into files that train_args_clear()
+ * value counts.  The arguments of files (--args-file) are read before the command line,
+ * in the order of the files.  With --use-checkpoint-args, the arguments of the loaded
+ * model are read first, and the others must not contradict them.  args/other.h accepts or
+ * refuses arguments of Megatron-LM that have no row here, and args->others keeps these.
+ * A list may be in brackets, "[a b]".  The lists of --train-data-path and its like then
+ * contain the data that --per-split-data-args-path names.  -1, EINVAL or ERANGE (or the
+ * errno of reading a file) and a text, which names all refused arguments, or else the
+ * first wrong one.  The arguments point into argv, and into files that train_args_clear()
  * frees, also after a failure.
  */
 int train_args_read_run (int argc, char **argv, struct train_args *args, struct mg_error *err);
 
-/* The same, whatever a run requires may be missing, the file of --per-split-data-args-path too.
- * argv may have short names (struct arg_info), files of arguments may not.
+/* Parse arguments that need not be enough for a run: required arguments, and the file of
+ * --per-split-data-args-path, may be missing.  argv may have short names (struct
+ * arg_info); files of arguments may not.
  */
 int train_args_read (int argc, char **argv, struct train_args *args, struct mg_error *err);
 
-/* The same without short names, and args->others may have what train_args_read_run() refuses. */
+/* Parse in the same way without short names.  args->others may have arguments that
+ * train_args_read_run() refuses. */
 int train_args_read_all (int argc, char **argv, struct train_args *args, struct mg_error *err);
 void train_args_clear (struct train_args *args);
 
-/* Is everything there that a run requires?  -1, EINVAL and a text that names what is not. */
+/* Check that all arguments that a run requires were given.  -1, EINVAL and a text that
+ * names the missing ones. */
 int train_args_check_required (const struct train_args *args, struct mg_error *err);
 
-/* Do the arguments go together that are about element types?  -1, EINVAL or ENOTSUP and a text on
- * the first that is not so.
+/* Check that the arguments about element types agree.  -1, EINVAL or ENOTSUP and a text
+ * about the first conflict.
  */
 int train_args_check_types (const struct train_args *args, struct mg_error *err);
 
-/* Those about what a run begins with. */
+/* Check the arguments about the state with which a run begins. */
 int train_args_check_load (const struct train_args *args, struct mg_error *err);
 
-/* Those about recomputation. */
+/* Check the arguments about recomputation. */
 int train_args_check_recompute (const struct train_args *args, struct mg_error *err);
 
-/* Those about experts, and other arguments of a run with them. */
+/* Check the arguments about experts, and other arguments of a run with experts. */
 int train_args_check_moe (const struct train_args *args, struct mg_error *err);
 
-/* Print one line a row: for --help. */
+/* Print one line for each row, for --help. */
 void train_args_help (FILE *out);
 
-/* A number that differs, in all likelihood, if any argument does. */
+/* Returns a hash of all arguments. */
 uint64_t train_args_fingerprint (const struct train_args *args);
 
 #endif /* LIBCORE_ARGS_ARGS_H */

@@ -1,4 +1,4 @@
-/* check.c - which arguments a run requires, and which go together
+/* check.c - the arguments that a run requires, and the rules between arguments
  *
  * Each rule looks at arguments only, not at files or at the number of ranks, and reports the
  * first that is broken.  Rules of a model on a geometry are in topo/margs_check.c, rules of a
@@ -50,7 +50,7 @@ int train_args_check_required (const struct train_args *args, struct mg_error *e
     return 0;
 }
 
-/* Is 'word' one of these, which stand with spaces between? */
+/* True if 'word' is one of these words, which have spaces between them. */
 static bool is_among (const char *word, const char *list)
 {
     size_t len = strlen (word);
@@ -62,7 +62,7 @@ static bool is_among (const char *word, const char *list)
     return false;
 }
 
-/* What the optimizer's state is stored as. */
+/* The types in which the optimizer's state is stored. */
 static int check_state_types (const struct train_args *args, struct mg_error *err)
 {
     const struct {

@@ -1,7 +1,7 @@
 /* file.c - read a file of arguments
  *
- * Words are made in place: none is longer than what it is made from, and the end of each
- * takes the place of what separates it from the next.
+ * Words are made in place: no word is longer than its source, and the zero at its end
+ * replaces the separator.
  */
 
 #include <errno.h>
@@ -89,7 +89,7 @@ static int read_quoted (struct reader *r, char quote, struct mg_error *err)
 static int read_word (struct reader *r, struct mg_error *err)
 {
     char *word = r->out;
-    bool any = false; // something that makes a word, be it an empty pair of quotes
+    bool any = false; // a word has begun, perhaps with an empty pair of quotes
 
     if (add_word (r, word, err) < 0)
         return -1;

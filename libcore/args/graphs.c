@@ -1,4 +1,4 @@
-/* graphs.c - which phases the arguments ask to capture into device graphs
+/* graphs.c - the phases that arguments name for capture into device graphs
  *
  * Names, and Megatron-LM's rules between them, are those of topo/graph_args.h, which the plugin
  * checks too.

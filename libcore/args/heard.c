@@ -1,7 +1,7 @@
-/* heard.c - one table: which argument has no effect without which
+/* heard.c - one table of the arguments that have no effect without another one
  *
- * A row names arguments and when they count; it says nothing of arguments that the rules of a
- * module refuse anyway.
+ * A row has arguments and the condition for their effect.  Arguments that the rules of a
+ * module refuse have no row.
  */
 
 #include <inttypes.h>
@@ -242,7 +242,7 @@ static bool splits_data (const struct train_args *args, const struct geometry *g
            && args->train_data_path.count == 0;
 }
 
-/* Does --split leave anything for validation and test? */
+/* True if --split has weights for validation or test. */
 static bool sets_data_aside (const struct train_args *args)
 {
     struct split split;
@@ -383,7 +383,7 @@ static const struct {
 
 /* --- telling --- */
 
-/* Is 'name' among the names of a row? */
+/* True if 'name' is among the names of a row. */
 static bool is_named (const char *names, const char *name)
 {
     while (*names) {

@@ -87,7 +87,7 @@ static const char fsdp_types[]
 static const char no_faults[] = "faults are not injected";
 
 const struct args_other args_other_table[] = {
-    /* other names of what there is */
+    /* other names of existing arguments */
     INSTEAD ("tp", VALUE, "--tensor-model-parallel-size N"),
     INSTEAD ("pp", VALUE, "--pipeline-model-parallel-size N"),
     INSTEAD ("cp", VALUE, "--context-parallel-size N"),
@@ -148,7 +148,7 @@ const struct args_other args_other_table[] = {
     LAUNCHER ("ntasks-per-node", VALUE, NULL),
     LAUNCHER ("mpi", VALUE, NULL),
 
-    /* kernels: what is so anyway */
+    /* kernels: arguments that ask for what happens anyway */
     NEEDLESS ("use-mcore-models", FLAG, mine),
     NEEDLESS ("use-flash-attn", FLAG, mine),
     NEEDLESS ("flash-attention-version", VALUE, mine),
@@ -339,7 +339,7 @@ const struct args_other args_other_table[] = {
     NEEDLESS ("app-tag-run-version", VALUE, no_reports),
     NEEDLESS ("run-workload-inspector-server", FLAG, no_reports),
 
-    /* what counts with another argument, which is not there */
+    /* arguments that have an effect only with another one, which does not exist here */
     NEEDLESS ("fp8-recipe", VALUE, with_fp8),
     NEEDLESS ("fp8-margin", VALUE, with_fp8),
     NEEDLESS ("fp8-interval", VALUE, with_fp8),
@@ -435,7 +435,7 @@ const struct args_other args_other_table[] = {
     NEEDLESS ("mask-factor", VALUE, other_models),
     NEEDLESS ("iter-per-epoch", VALUE, other_models),
 
-    /* what only adds output, speed or saved memory elsewhere */
+    /* arguments that only add output, speed or saved memory in Megatron-LM */
     ELSEWHERE ("log-progress", FLAG, written),
     ELSEWHERE ("log-energy", FLAG, written),
     ELSEWHERE ("log-straggler", FLAG, written),
@@ -543,7 +543,7 @@ const struct args_other args_other_table[] = {
                "the host, and a graph would keep the first one; --cuda-graph-impl "
                "captures passes"),
 
-    /* what would change the model or the training */
+    /* arguments that would change the model or the training */
     ABSENT ("fp8-format", VALUE, float8),
     ABSENT ("te-precision-config-file", VALUE, float8),
     ABSENT ("kitchen-config-file", FLAG, float8),

@@ -1,4 +1,4 @@
-/* model.c - which model the arguments ask for
+/* model.c - the model that arguments describe
  *
  * Names and rules are those of Megatron-LM's validate_args() and
  * core_transformer_config_from_args().
@@ -240,7 +240,7 @@ static int set_positions (const struct train_args *args, struct model_config *m,
 
 /* --- multi-latent attention --- */
 
-/* Arguments that count with --multi-latent-attention alone. */
+/* Arguments that have an effect only with --multi-latent-attention. */
 static int check_no_latent (const struct train_args *args, struct mg_error *err)
 {
     const struct train_args *a = args;

@@ -1,7 +1,7 @@
-/* model_moe.c - which experts the arguments ask for
+/* model_moe.c - the experts that arguments describe
  *
- * Names and rules are those of Megatron-LM's validate_args() and TransformerConfig.  What the
- * configuration itself has to fulfil is in model_config_validate().
+ * Names and rules are those of Megatron-LM's validate_args() and TransformerConfig.
+ * model_config_validate() checks the rules of the configuration itself.
  */
 
 #include <errno.h>
@@ -46,7 +46,7 @@ static int take_word (struct words *w, const char *what, char word[WORD_MAX],
     return 1;
 }
 
-/* What a type of load balancing is: a loss, or a way to choose, or neither. */
+/* A type of load balancing: a loss, or a way to choose experts, or neither. */
 static const struct balancing {
     const char *name;
     int loss; /* enum moe_loss, -1: none */
@@ -217,7 +217,7 @@ const char *train_dispatcher_note (const struct train_args *args)
            "are libraries for GPUs";
 }
 
-/* Arguments that would be lost without experts. */
+/* Arguments that would have no effect without experts. */
 static int check_no_experts (const struct train_moe *args, struct mg_error *err)
 {
     const struct {

@@ -1,9 +1,10 @@
 /* model_notes.c - the arguments that describe a model, as notes of a file of weights
  *
- * Notes are made of the complete configuration, so that what followed from other arguments is said
- * too, and are read as arguments, so that names, limits and rules are those of the command line.
- * One table says which arguments are written, read, needed and compared; how the load of experts is
- * balanced is of a run, as dropout is, and is not compared.
+ * Notes are made of the complete configuration, so they also have values that follow from
+ * other arguments.  They are read as arguments, so that names, limits and rules are those
+ * of the command line.  One table says which arguments are written, read, needed and
+ * compared; the load balancing of experts is a property of a run, as dropout is, and is
+ * not compared.
  */
 
 #include <errno.h>
@@ -16,7 +17,7 @@
 #include "libcore/args/model.h"
 #include "libcore/args/model_notes.h"
 
-/* What is made.  After a failure, rc is -1 and nothing more is done. */
+/* The notes that are made.  After a failure, rc is -1 and further calls do nothing. */
 struct maker {
     struct notes *notes;
     struct mg_error *err;
@@ -409,7 +410,7 @@ int model_notes_apply (const struct notes *notes, struct train_args *args, struc
     return 0;
 }
 
-/* The model of arguments that may lack what is of a run. */
+/* The model of arguments, in which arguments of runs may be missing. */
 static int make_config (struct train_args *args, struct model_config *c, struct mg_error *err)
 {
     struct model_spec spec = train_model_spec (args);

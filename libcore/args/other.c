@@ -1,4 +1,4 @@
-/* other.c - what becomes of arguments that "megatron train" does not have
+/* other.c - accept or refuse arguments that "megatron train" does not have
  *
  * The kinds are in kinds.c.
  */
@@ -31,7 +31,7 @@ const struct args_other *args_other_find (const char *name, size_t len)
     return NULL;
 }
 
-/* Are two values the same, as texts or as numbers? */
+/* True if two values are the same, as texts or as numbers. */
 static bool same_value (const char *a, size_t len, const char *b)
 {
     char *end, *other_end;
@@ -44,7 +44,7 @@ static bool same_value (const char *a, size_t len, const char *b)
     return end == a + len && *b != '\0' && *other_end == '\0' && x == y;
 }
 
-/* Is this value of a row what happens anyway? */
+/* True if this value of a row asks for what happens anyway. */
 static bool is_anyway (const struct args_other *row, const char *value)
 {
     const char *at = row->values;
@@ -172,7 +172,7 @@ static void print_name (const struct args_given *g, FILE *out)
     }
 }
 
-/* Does one of the two names begin with "no-" or "disable-", and the other not? */
+/* True if exactly one of the two names begins with "no-" or "disable-". */
 static bool are_opposite (const char *name, size_t len, const char *other)
 {
     static const char *const negations[] = { "no-", "disable-" };
@@ -200,7 +200,7 @@ static const char *find_near (const char *name, size_t len)
     return nearest.name;
 }
 
-/* A name that nobody knows; among several arguments in few words. */
+/* Describe an unknown name; briefly if there are several arguments. */
 static void print_unknown (const struct args_given *g, bool alone, FILE *out)
 {
     const char *near = find_near (g->name, (size_t)g->name_len);
@@ -238,7 +238,7 @@ static void print_one (const struct args_given *g, FILE *out)
                  text);
 }
 
-/* Have the two the same kind and reason, so that one text does for both? */
+/* True if the two have the same kind and reason, so that one text is enough for both. */
 static bool are_alike (const struct args_given *a, const struct args_given *b)
 {
     if (a->kind != b->kind || a->kind == OTHER_UNKNOWN || !a->row->text || !b->row->text)
@@ -246,7 +246,7 @@ static bool are_alike (const struct args_given *a, const struct args_given *b)
     return strcmp (a->row->text, b->row->text) == 0;
 }
 
-/* Does the message of one before say it all? */
+/* True if the message of an earlier argument covers this one. */
 static bool is_told (const struct args_others *o, size_t i, bool strict)
 {
     for (size_t k = 0; k < i; k++) {

@@ -1,11 +1,9 @@
-/* other - arguments of Megatron-LM that "megatron train" does not have: three kinds.
- *
- * What changes nothing here is accepted, and so is what only adds output, speed or saved memory
- * elsewhere; one line at the start of a run names both.  What would change the model or the
- * training is refused, all of it in one message, with what there is instead; so are older and
- * shorter names, options of other commands, and names that nobody knows.
- *
- * The table, kinds.c, is the only place that says of which kind an argument is.
+/* other - arguments of Megatron-LM that "megatron train" does not have.  An argument is
+ * accepted if it changes nothing here, or if it only adds output, speed or saved memory
+ * in Megatron-LM; one line at the start of a run names these arguments.  An argument that
+ * would change the model or the training is refused, as are older and shorter names,
+ * options of other commands, and unknown names.  One message names all refused arguments
+ * and their replacements.  The kind of every argument is in one table, kinds.c.
  */
 #ifndef LIBCORE_ARGS_OTHER_H
 #define LIBCORE_ARGS_OTHER_H
@@ -18,19 +16,21 @@
 
 enum args_other_kind {
     OTHER_NEEDLESS,  /* changes nothing here; the text says why */
-    OTHER_ELSEWHERE, /* only adds output, speed or saved memory elsewhere; the text says what there
-                        is */
-    OTHER_ABSENT,    /* would change the model or the training; the text says what there is */
-    OTHER_INSTEAD,   /* another name; the text is what to give instead */
-    OTHER_LAUNCHER,  /* an option of srun, sbatch and salloc; the text is what to give here */
-    OTHER_UNKNOWN,   /* in no row */
+    OTHER_ELSEWHERE, /* only adds output, speed or saved memory in Megatron-LM; the text
+                        names what is here instead */
+    OTHER_ABSENT,    /* would change the model or the training; the text names what is
+                      * here instead */
+    OTHER_INSTEAD,   /* another name of an argument; the text is the name to use */
+    OTHER_LAUNCHER,  /* an option of srun, sbatch and salloc; the text is the argument to
+                      * use here */
+    OTHER_UNKNOWN,   /* the name is in no row */
     OTHER_NUM_KINDS
 };
 
-/* What follows the name. */
+/* The words that follow the name. */
 enum args_other_words {
     OTHER_FLAG,  /* nothing */
-    OTHER_VALUE, /* one word, or what stands behind "=" */
+    OTHER_VALUE, /* one word, or the text after "=" */
     OTHER_LIST   /* any number of words, up to the next argument */
 };
 
@@ -38,54 +38,57 @@ struct args_other {
     const char *name; /* without "--"; "x-*" stands for every name that begins with "x-" */
     enum args_other_kind kind;
     enum args_other_words words;
-    bool said;          /* the line at the start of a run gives the text, too */
-    const char *values; /* of OTHER_ABSENT: the values, with '|' between, that are what happens
-                           anyway, and make it OTHER_NEEDLESS; NULL: none */
+    bool said;          /* the line at the start of a run has the text, too */
+    const char *values; /* for OTHER_ABSENT: values, separated by '|', that ask for what
+                           happens anyway; with such a value the argument is
+                           OTHER_NEEDLESS.  NULL: none */
     const char *text;
 };
 
 extern const struct args_other args_other_table[];
 extern const size_t args_other_num;
 
-/* The row of a name of 'len' bytes, NULL if there is none. */
+/* Returns the row of a name of 'len' bytes, or NULL. */
 const struct args_other *args_other_find (const char *name, size_t len);
 
 /* An argument that was given. */
 struct args_given {
     const struct args_other *row; /* NULL: OTHER_UNKNOWN */
-    enum args_other_kind kind;    /* with regard to its value */
+    enum args_other_kind kind;    /* the kind, in view of the value */
     const char *name, *value;     /* as typed; value NULL: none */
     int name_len;
-    const char *file; /* that it stands in, and the line; NULL: the command line */
+    const char *file; /* the file that has the argument, and the line; NULL: the command line */
     int line;
 };
 
-/* All that were given, each name once, with its last value. */
+/* All arguments that were given, each name once, with its last value. */
 struct args_others {
     struct args_given *given;
     size_t n;
-    char *refusal; /* the whole message of args_others_check(), NULL: none */
+    char *refusal; /* the whole message of args_others_check(); NULL: none */
 };
 
 void args_others_clear (struct args_others *o);
 
-/* Add the argument at argv[*i], which "megatron train" does not have, and step over it and what
- * follows it; 'o' NULL: step over it only.  'file' and 'line' are where it stands, if that is a
- * file of arguments.  -1 and a text, with EINVAL where a value is missing or too much, or ENOMEM.
+/* Add the argument at argv[*i], which "megatron train" does not have, and advance *i
+ * beyond the argument and its words.  If 'o' is NULL, only advance *i.  'file' and 'line'
+ * are the argument's place in a file of arguments.  -1 and a text, with EINVAL if a value
+ * is missing or not allowed, or ENOMEM.
  */
 int args_others_take (struct args_others *o, int argc, char **argv, int *i, const char *file,
                       int line, struct mg_error *err);
 
-/* Refuse what is not accepted, all in one message; 'strict': whatever is there.  -1 with ENOTSUP
- * if all that is refused is OTHER_ABSENT, else EINVAL.  'err' has at most MG_ERROR_MAX bytes of
- * o->refusal, which has all.
+/* Refuse all arguments that are not accepted, in one message.  With 'strict', refuse
+ * every argument. -1 with ENOTSUP if all refused arguments are OTHER_ABSENT, else with
+ * EINVAL.  o->refusal has the whole message, 'err' its first MG_ERROR_MAX bytes at most.
  */
 int args_others_check (struct args_others *o, bool strict, struct mg_error *err);
 
-/* Print the line that names what is accepted, if anything is. */
+/* Print the line that names the accepted arguments, if there are any. */
 void args_others_tell (const struct args_others *o, FILE *out);
 
-/* Print those of a kind, one a line with the reason, after 'title'; nothing if there are none. */
+/* Print 'title', then the arguments of a kind, one on each line, with the reason.  Prints
+ * nothing if there are none. */
 void args_others_list (const struct args_others *o, enum args_other_kind kind, const char *title,
                        FILE *out);
 

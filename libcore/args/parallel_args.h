@@ -10,8 +10,8 @@
 #include "megatron/error.h"
 
 /* Set the parallel sizes to those under which the checkpoint of --load was written.  -1, EINVAL and
- * a text if an argument contradicts one, or if the checkpoint is of an older version and does not
- * hold them; or what reading the checkpoint says.
+ * a text if an argument contradicts one, or if the checkpoint is of an older version and
+ * has no sizes.  -1 and another errno if the checkpoint cannot be read.
  */
 int parallel_args_use (struct train_args *args, struct mg_error *err);
 

@@ -1,4 +1,4 @@
-/* recompute.c - which activations the arguments ask to compute again
+/* recompute.c - the activations that arguments name for recomputation
  *
  * The rules are those of Megatron-LM's validate_args() and TransformerConfig.  As there, modules
  * count with the selective granularity alone, and method and number of layers only with some
@@ -11,7 +11,7 @@
 
 #include "libcore/args/model.h"
 
-/* Modules of Megatron-LM that no layer here has, and what they want. */
+/* Modules of Megatron-LM that no layer here has, and their requirements. */
 static const struct {
     const char *name, *wants;
 } absent[] = {
@@ -37,8 +37,8 @@ static int add_module (const char *word, unsigned *modules, struct mg_error *err
                          word);
 }
 
-/* What modules want of the model.  As in Megatron-LM, moe and shared_experts have no effect on a
- * model without experts.
+/* The requirements of modules on the model.  As in Megatron-LM, moe and shared_experts
+ * have no effect on a model without experts.
  */
 static int check_modules (const struct train_args *args, unsigned modules, struct mg_error *err)
 {

@@ -4,8 +4,8 @@
  * 0,5, strtod() reads only the 0 of "0.5", and isspace(), toupper() and strcasecmp() follow
  * another alphabet.  JSON libraries use these functions, too.  A locale of the calling thread,
  * uselocale(3), comes before that of the program.  So the places where a thread enters our code
- * put the thread into the C locale, and the places where it leaves our code give it its own
- * locale back:
+ * put the thread into the C locale, and the places where it leaves our code restore the
+ * thread's own locale:
  *
  *   public functions (libcore/api) that read or write text, mg_error_set(), parse_double()
  *   threads that the library starts (thread.h)
@@ -19,12 +19,13 @@
 
 #include <locale.h>
 
-/* Put the calling thread into the C locale.  Returns the locale that it had, for c_locale_leave().
- * Keeps errno.
+/* Put the calling thread into the C locale.  Returns the thread's earlier locale, for
+ * c_locale_leave().  Keeps errno.
  */
 locale_t c_locale_enter (void);
 
-/* Give the calling thread the locale `before` again.  Keeps errno. */
+/* Set the calling thread's locale to `before`, which c_locale_enter() returned.  Keeps
+ * errno. */
 void c_locale_leave (locale_t before);
 
 #endif /* LIBCORE_BASE_C_LOCALE_H */

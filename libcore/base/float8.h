@@ -2,8 +2,9 @@
  *
  * E4M3 (Micikevicius et al. 2022, "FP8 formats for deep learning"): sign, 4 bits of
  * exponent with bias 7, 3 bits of fraction; subnormal numbers down to 2^-9, the largest
- * number 448 (0x7e), no infinity, NaN 0x7f of either sign.  What is beyond 448, infinity
- * included, becomes 448.  Without branches that depend on the value, as half.h.
+ * number 448 (0x7e), no infinity, NaN 0x7f of either sign.  A value beyond 448, infinity
+ * included, becomes 448.  The code has no branches that depend on the value, as in
+ * half.h.
  */
 #ifndef LIBCORE_BASE_FLOAT8_H
 #define LIBCORE_BASE_FLOAT8_H
@@ -15,8 +16,8 @@
 
 #define FLOAT8_E4M3_MAX 448.0f
 
-/* As half_from_fp16(): 120 is added to the exponent, and of a subnormal number the fraction
- * with exponent -6 is 2^-6 more than its value.
+/* As in half_from_fp16(), 120 is added to the exponent.  A subnormal number's fraction
+ * with exponent -6 is its value plus 2^-6, which is subtracted.
  */
 static inline float float8_from_e4m3 (uint8_t x)
 {
@@ -30,8 +31,8 @@ static inline float float8_from_e4m3 (uint8_t x)
     return half_float_of (sign | out);
 }
 
-/* From 2^-6 on the 20 bits too many are rounded off; below, adding 2^14 makes the addition
- * itself round at 2^-9, the last place there.
+/* From 2^-6 on, the 20 surplus bits are rounded off.  Below 2^-6, the last place is 2^-9,
+ * and the addition of 2^14 rounds there.
  */
 static inline uint8_t float8_to_e4m3 (float value)
 {
@@ -48,8 +49,8 @@ static inline uint8_t float8_to_e4m3 (float value)
     return (uint8_t)(sign | out);
 }
 
-/* The scale of a tensor whose largest magnitude is 'largest'.  With the least one E4M3's least
- * number, 2^-9, is 2^-125 once it is multiplied: it is no denormal, nor is its half.
+/* The scale of a tensor whose largest magnitude is 'largest'.  E4M3's least number, 2^-9,
+ * times the least scale is 2^-125.  Neither this product nor its half is a denormal.
  */
 static inline float float8_scale (float largest)
 {

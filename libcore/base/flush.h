@@ -2,9 +2,10 @@
  *
  * A denormal is a number nearer to 0 than the type's least normal one, 2^-126 of float32 and
  * 2^-1022 of double.  In this mode a denormal result becomes 0 and a denormal operand counts
- * as 0, both with their sign.  Without it, a number that decays stays at the least denormal
- * (0.9 of one last place is rounded to one last place), and processors compute with denormals
- * many times slower.  The mode also sets rounding to nearest even, and masks all exceptions.
+ * as 0, both with their sign.  Without this mode, a number that decays stays at the least
+ * denormal: 0.9 of one last place is rounded to one last place.  Processors compute many
+ * times slower with denormals.  The mode also sets rounding to nearest even, and masks
+ * all exceptions.
  *
  * Operations that only move bits (loads, stores, conversions of half.h and float8.h, comparisons
  * of bits) do not depend on the mode.
@@ -16,7 +17,7 @@
 
 #include <stdint.h>
 
-/* The mode of the calling thread. */
+/* Returns the mode of the calling thread. */
 static inline uint64_t flush_mode (void)
 {
 #if defined(__x86_64__)
@@ -34,7 +35,7 @@ static inline uint64_t flush_mode (void)
 #endif
 }
 
-/* Restore a mode of the calling thread, as flush_mode() or flush_begin() returned it. */
+/* Restore a mode that flush_mode() or flush_begin() returned on the calling thread. */
 static inline void flush_end (uint64_t mode)
 {
 #if defined(__x86_64__)

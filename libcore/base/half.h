@@ -1,9 +1,9 @@
 /* half - float32 to the 16-bit types and back, rounding to nearest even.
  *
- * bfloat16 is the upper half of a float32; float16 is IEEE 754 binary16.  Without
- * branches that depend on the value, so that loops over these become vector code.  No
- * float32 operation has a denormal operand or result that counts, so that values are the
- * same where denormals are flushed (flush.h).
+ * bfloat16 is the upper half of a float32; float16 is IEEE 754 binary16.  The code has no
+ * branches that depend on the value, so that the compiler makes vector code of loops.  No
+ * result depends on a denormal float32 operand or result, so values are the same if
+ * denormals are flushed (flush.h).
  */
 #ifndef LIBCORE_BASE_HALF_H
 #define LIBCORE_BASE_HALF_H
@@ -36,13 +36,15 @@ static inline uint16_t half_to_bf16 (float value)
 {
     uint32_t bits = half_bits_of (value);
     uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    uint32_t nan = bits >> 16 | 0x40; // a payload in the lower half must not vanish
+    uint32_t nan = bits >> 16 | 0x40; // keep a NaN whose payload lies in the lower half a
+                                      // NaN
 
     return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
 }
 
-/* A binary16's exponent and fraction, shifted into a float32's place, want 112 added to the
- * exponent.  Of a subnormal one the fraction with exponent -14 is 2^-14 more than its value.
+/* A binary16's exponent and fraction are shifted to their places in a float32, and 112 is
+ * added to the exponent.  A subnormal number's fraction with exponent -14 is its value
+ * plus 2^-14, which is subtracted.
  */
 static inline float half_from_fp16 (uint16_t x)
 {
@@ -56,8 +58,8 @@ static inline float half_from_fp16 (uint16_t x)
     return half_float_of (sign | out);
 }
 
-/* Above 2^-14 the 13 bits too many are rounded off; below, adding 0.5 makes the addition
- * itself round at 2^-24, binary16's last place there.
+/* Above 2^-14, the 13 surplus bits are rounded off.  Below 2^-14, binary16's last place
+ * is 2^-24, and the addition of 0.5 rounds there.
  */
 static inline uint16_t half_to_fp16 (float value)
 {

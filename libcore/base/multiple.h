@@ -1,4 +1,5 @@
-/* multiple - what has to be a multiple of something else, in one wording. */
+/* multiple - check that a value is a multiple of another one, with one wording of the
+ * error. */
 #ifndef LIBCORE_BASE_MULTIPLE_H
 #define LIBCORE_BASE_MULTIPLE_H
 

@@ -1,9 +1,9 @@
-/* parse - text of a user to numbers, each value checked in full.
+/* parse - convert a user's text to numbers, and check the whole text.
  *
  * Every function returns 0, or -1 with errno EINVAL or ERANGE and a text that says
- * 'what' (an option's or a key's name), the value and what is allowed.  The whole text
- * must be used up; leading blanks, signs where not allowed, and empty text are refused.
- * 'out' is only written on success.
+ * 'what' (an option's or a key's name), the value and what is allowed.  The number must
+ * extend over the whole text.  Leading blanks, signs that are not allowed, and empty text
+ * are refused.  'out' is only written on success.
  */
 #ifndef LIBCORE_BASE_PARSE_H
 #define LIBCORE_BASE_PARSE_H
@@ -17,17 +17,18 @@
 int parse_int64 (const char *what, const char *text, int64_t min, int64_t max,
                  int64_t *out, struct mg_error *err);
 
-/* The same into an int; min and max must fit one. */
+/* The same for an int.  min and max must lie in the range of int. */
 int parse_int (const char *what, const char *text, int min, int max, int *out,
                struct mg_error *err);
 
-/* Bytes above 0: a decimal integer and a unit, in either case.  K, M, G and T, or KB to TB, are
- * powers of 1000; Ki, Mi, Gi and Ti, or KiB to TiB, are powers of 1024; B or nothing is a byte.
+/* A number of bytes above 0: a decimal integer and a unit, in upper or lower case.  K, M,
+ * G and T, or KB to TB, are powers of 1000; Ki, Mi, Gi and Ti, or KiB to TiB, are powers
+ * of 1024; B or no unit means bytes.
  */
 int parse_bytes (const char *what, const char *text, int64_t *out, struct mg_error *err);
 
-/* A finite decimal or exponent-form number in [min, max], in the "C" locale's form
- * whatever the process's locale. No hexadecimal, no nan, no inf. */
+/* A finite decimal or exponent-form number in [min, max], in the form of the "C" locale,
+ * whatever the process's locale is.  Hexadecimal, nan and inf are refused. */
 int parse_double (const char *what, const char *text, double min, double max,
                   double *out, struct mg_error *err);
 

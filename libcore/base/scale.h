@@ -7,9 +7,10 @@
 
 #include <math.h>
 
-/* The least power of two, 2^least or more, by which 'largest' divided is at most 'most'; 1 for
- * zero, NaN if it is not finite, so that what is not shows.  The quotient in double is rounded
- * far below a float's last place, so that one above a power of two stays above it.
+/* Returns the least power of two p of at least 2^least for which largest / p is at most
+ * 'most'; 1 if 'largest' is 0, NaN if 'largest' is not finite, so that the fault shows in
+ * the results.  The quotient is computed in double, whose rounding is far below a float's
+ * last place.  So a quotient above a power of two stays above it.
  */
 static inline float scale_of (float largest, float most, int least)
 {

@@ -21,24 +21,26 @@
 
 struct arrival;
 
-/* This process has come to the start.  NULL: there is no launcher with PMIx, or there are no such
- * sockets.  All functions take NULL.
+/* Record that this process has come to the start of the job.  Returns NULL if no launcher
+ * with PMIx started this process, or if the system has no such sockets.  NULL is allowed
+ * in all functions.
  */
 struct arrival *arrival_create (void);
 
-/* This process has come to the next collective call. */
+/* Record that this process has come to the next collective call. */
 void arrival_next (struct arrival *a);
 
 /* Append to `err` the node's name and the ranks of this node that are to blame: the ranks that
  * are stopped, the ranks that have ended since the start, and, if `late`, the ranks that have not
- * come.  Returns how many.  If there is none and `late`, append that all ranks of this node have
- * come, and how a node is found that is missing as a whole: it has no such line.  Keeps errno.
+ * come.  Returns the number of these ranks.  If the number is 0 and `late` is set, append
+ * that all ranks of this node have come, and that a node without such a line is missing
+ * as a whole.  Keeps errno.
  */
 int arrival_explain (struct arrival *a, const struct bootstrap *b, bool late,
                      struct mg_error *err);
 
-/* Free it.  After arrival_explain(), the names stay until the process ends: other processes of the
- * node look for them at about the same time.  Keeps errno.
+/* Free an arrival.  After arrival_explain(), the names stay until the process ends: other
+ * processes of the node look for them at about the same time.  Keeps errno.
  */
 void arrival_destroy (struct arrival *a);
 

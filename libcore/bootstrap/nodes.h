@@ -1,7 +1,7 @@
 /* nodes - number the nodes of a job from the host name of every task.
  *
- * Before 25.05 Slurm kept pmix.nodeid for the tasks of one's own node only, and a host name
- * for every task.
+ * Slurm before 25.05 has pmix.nodeid only for the tasks of the process's own node, and a
+ * host name for every task.
  */
 #ifndef LIBCORE_BOOTSTRAP_NODES_H
 #define LIBCORE_BOOTSTRAP_NODES_H
@@ -17,11 +17,12 @@
 int nodes_number (char *const *host, size_t n, const char *list, uint32_t *node);
 
 /* A process may know another name of its own node than the launcher does: PMIx 5 answers
- * with gethostname(), Slurm's node may be called otherwise.  Return the name by which the
- * launcher knows the node of task `self`: host[i] of another task i that `peers` names (the
- * tasks of its node, numbers with commas between), else a name of `list` that no other task
- * has, else host[self].  `peers` and `list` may be NULL.  The name is one of these strings
- * or a new one; the caller frees *made, which is NULL or that new string.
+ * with gethostname(), Slurm may have another name for the node.  Return the name by which
+ * the launcher knows the node of task `self`: host[i] of another task i that `peers`
+ * names (the tasks of its node, numbers with commas between), else a name of `list` that
+ * no other task has, else host[self].  `peers` and `list` may be NULL.  The name is one
+ * of these strings or a new one; the caller frees *made, which is NULL or that new
+ * string.
  */
 const char *nodes_own_name (char *const *host, size_t n, size_t self, const char *peers,
                             const char *list, char **made);

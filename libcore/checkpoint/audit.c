@@ -1,4 +1,4 @@
-/* audit.c - read all of a checkpoint and report everything that is wrong with it
+/* audit.c - read a whole checkpoint and report all its faults
  *
  * Goes through manifest, shards, parts and gaps in this order, and reports every fault with its
  * kind.  Only a lack of memory ends it early.  Nothing in a file is trusted before it is checked.
@@ -48,7 +48,7 @@ static void tell (struct auditor *a, enum audit_kind kind, const char *file,
     a->fault (a->arg, kind, file, text);
 }
 
-/* What is wrong with bytes that manifest_decode() refused with EBADMSG. */
+/* Find the fault of bytes that manifest_decode() refused with EBADMSG. */
 static enum audit_kind judge_manifest (const char *text, size_t len)
 {
     static const char end[] = ",\"checksum\":\"";
@@ -62,7 +62,7 @@ static enum audit_kind judge_manifest (const char *text, size_t len)
     return AUDIT_DAMAGED;
 }
 
-/* Read the manifest, or tell why not: a->manifest stays NULL then. -1: out of memory. */
+/* Read the manifest, or report its fault and leave a->manifest NULL.  -1: out of memory. */
 static int audit_manifest (struct auditor *a, int64_t iteration, struct mg_error *err)
 {
     char *text, mismatch[80];
@@ -103,7 +103,7 @@ static int compare_refs (const void *a, const void *b)
     return x->part->offset < y->part->offset ? -1 : x->part->offset > y->part->offset;
 }
 
-/* Every slab of a part; told once. */
+/* Check every slab of a part, and report one fault at most. */
 static void audit_part (struct auditor *a, const char *file, struct shard *shard,
                         const struct roster_ref *ref)
 {
@@ -131,7 +131,7 @@ static void audit_part (struct auditor *a, const char *file, struct shard *shard
     }
 }
 
-/* What lies between parts must be the zeros that were written. */
+/* The bytes between parts must be the zeros that were written. */
 static void audit_gap (struct auditor *a, const char *file, struct shard *shard,
                        int64_t from, int64_t to)
 {
@@ -202,7 +202,7 @@ static int audit_shard (struct auditor *a, const struct manifest_shard *listed,
     return 0;
 }
 
-/* What the manifest does not list. */
+/* Report files that the manifest does not list. */
 static int audit_names (struct auditor *a, struct mg_error *err)
 {
     DIR *d = opendir (a->path);

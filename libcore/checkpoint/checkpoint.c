@@ -1,4 +1,4 @@
-/* checkpoint.c - which checkpoints there are, and which may go
+/* checkpoint.c - find checkpoints, and remove old ones
  *
  * A checkpoint is complete if its manifest is good and every shard has its length.  The newest
  * complete one is never removed, and nothing here changes a checkpoint.
@@ -17,8 +17,9 @@
 #include "libcore/checkpoint/store.h"
 #include "libcore/file/durable.h"
 
-/* Is everything there: a good manifest, every shard with its length? 1, or 0 if it is
- * missing, truncated, damaged or foreign, or -1 with a text if that cannot be told.
+/* Check that a checkpoint is complete: a good manifest, and every shard with its length.
+ * Returns 1 if so, 0 if a file is missing, truncated, damaged or foreign, -1 with a text
+ * if this cannot be found out.
  */
 static int is_complete (const char *path, int64_t iteration, struct mg_error *err)
 {
@@ -63,8 +64,8 @@ static int has_complete (const char *dir, int64_t iteration, struct mg_error *er
     return rc;
 }
 
-/* The highest complete one, or -1; why the first that is not is no such is left in *why,
- * where that is empty.  -2: it cannot be told.
+/* Returns the highest complete iteration, or -1 if there is none.  *why, if it is empty,
+ * becomes the reason for the first incomplete one.  -2 if this cannot be found out.
  */
 static int64_t highest (const char *dir, struct mg_error *why, struct mg_error *err)
 {
@@ -130,8 +131,8 @@ int64_t checkpoint_latest (const char *dir, struct mg_error *err)
     return found < 0 ? -1 : found;
 }
 
-/* Newest first: what the latest file names, then what led to it, then what is left of a
- * continuation that was given up.
+/* Sort, newest first: the checkpoint of the latest file, then lower iterations, then
+ * higher iterations of an abandoned continuation.
  */
 static bool is_newer (int64_t a, int64_t b, int64_t latest)
 {
@@ -186,7 +187,7 @@ int checkpoint_prune (const char *dir, const struct checkpoint_keep *keep,
                         ? has_complete (dir, list[i].iteration, err)
                         : 0;
 
-        if (there < 0 && errno != ENOTSUP) /* of another version: not ours to judge */
+        if (there < 0 && errno != ENOTSUP) /* a checkpoint of another version is not judged */
             goto done;
         complete[i] = there > 0;
     }

@@ -1,8 +1,8 @@
 /* checkpoint_load.c - read a checkpoint, under whatever layout it was written
  *
- * Rank 0 finds and reads the manifest and hands it to everybody; from there each rank
- * works alone: it checks its values and pieces against the manifest before it touches
- * any, then reads the slabs that hold something of its pieces.
+ * Rank 0 finds and reads the manifest, and sends it to all ranks.  From then on each rank
+ * works alone: it checks its values and pieces against the manifest before it changes
+ * any, then reads the slabs that overlap its pieces.
  */
 
 #include <errno.h>
@@ -64,7 +64,7 @@ done:
     return rc;
 }
 
-/* Collective: everybody gets path and manifest. */
+/* Collective: all ranks get the path and the manifest. */
 static int get_manifest (struct load *load, const char *dir, int64_t iteration,
                          struct mg_comm *comm, struct mg_error *err)
 {
@@ -145,8 +145,8 @@ static int check_pieces (const struct load *load, const struct piece *pieces, si
     return 0;
 }
 
-/* Collective: is there one of these tensors that no rank names?  A smaller model would take
- * over a part of a larger one, and go on with something else.
+/* Collective: check that some rank names each of these tensors.  Otherwise a smaller
+ * model would load a part of a larger one.
  */
 static int check_all_named (const struct load *load, const struct piece *pieces, size_t n,
                             const char *all_of, struct mg_comm *comm, struct mg_error *err)

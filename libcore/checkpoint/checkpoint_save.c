@@ -1,9 +1,9 @@
 /* checkpoint_save.c - write a checkpoint
  *
- * All ranks tell rank 0 what they hold; rank 0 makes the temporary directory; every rank
- * writes its shard into it; rank 0 writes the manifest and renames the directory.  After
- * each of these steps the ranks agree on how it went.  Only the writing of shards has no
- * messages in it, and touches nothing but what is the save's own.
+ * All ranks send descriptions of their pieces to rank 0; rank 0 makes the temporary
+ * directory; every rank writes its shard into it; rank 0 writes the manifest and renames
+ * the directory.  After each of these steps the ranks agree on the result.  Only the
+ * writing of shards has no messages, and uses only data of the save.
  */
 
 #include <errno.h>
@@ -39,7 +39,7 @@ struct checkpoint_save {
     struct manifest *manifest; /* rank 0's */
     uint64_t *sums; /* of this rank's shard */
     size_t num_sums;
-    int rc, errnum; /* how writing it went */
+    int rc, errnum; /* result of writing the shard */
     struct mg_error why;
 };
 
@@ -75,7 +75,7 @@ static int make_directory (struct checkpoint_save *s, struct mg_error *err)
 {
     if (durable_make_dirs (s->dir, err) < 0)
         return -1;
-    store_clean (s->dir, NULL); /* what cannot be removed harms nobody */
+    store_clean (s->dir, NULL); /* leftovers that cannot be removed do no harm */
     if (mkdir (s->path, 0777) < 0)
         return mg_error_set (err, errno, "cannot create %s: %s", s->path,
                              strerror (errno));
@@ -193,7 +193,7 @@ static int publish (struct checkpoint_save *s, struct mg_error *err)
     return rc;
 }
 
-/* Give everything back, keep errno; rank 0 removes what a failed save left. */
+/* Free everything and keep errno; rank 0 removes the files of a failed save. */
 static void end (struct checkpoint_save *s, int rc)
 {
     int saved_errno = errno;

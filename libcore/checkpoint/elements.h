@@ -1,7 +1,7 @@
 /* elements - runs of elements of one floating-point type as elements of another.
  *
- * Values are rounded to nearest, ties to even, and once: also from float64 to the 16-bit types.
- * Infinities and NaN stay what they are.
+ * Values are rounded once, to nearest, ties to even, also from float64 to the 16-bit
+ * types.  Infinities and NaNs stay infinities and NaNs.
  */
 #ifndef LIBCORE_CHECKPOINT_ELEMENTS_H
 #define LIBCORE_CHECKPOINT_ELEMENTS_H
@@ -16,8 +16,8 @@
  */
 bool elements_can_convert (enum mg_dtype from, enum mg_dtype to);
 
-/* Convert 'n' elements; 'in' and 'out' are of any alignment.  Returns 'n', or stops at the first
- * finite element that the type has no finite value for and returns its number.
+/* Convert 'n' elements; 'in' and 'out' have any alignment.  Returns 'n'.  If a finite
+ * element becomes infinite, the function stops there and returns the element's number.
  */
 int64_t elements_convert (void *out, enum mg_dtype to, const void *in, enum mg_dtype from,
                           int64_t n);

@@ -8,8 +8,8 @@
  * num_nextn_predict_layers becomes mtp-num-layers.  transformers keeps the field when it drops the
  * layers, so hf_dir_open() checks that their tensors are there.
  *
- * Besides arguments, the notes have "hf-model-type" and "hf-config": the fields of config.json that
- * do not say how the model computes, as JSON.
+ * Besides arguments, the notes have "hf-model-type" and "hf-config".  The latter has, as
+ * JSON, the fields of config.json that do not affect what the model computes.
  */
 #ifndef LIBCORE_CHECKPOINT_HF_CONFIG_H
 #define LIBCORE_CHECKPOINT_HF_CONFIG_H
@@ -27,8 +27,9 @@ int hf_config_parse (const char *text, size_t len, struct notes *args,
                      const struct names_scheme **scheme, struct mg_error *err);
 
 /* The text of a config.json, to be freed, for a model of these arguments, whose tensors have this
- * type.  NULL and a text if no kind of model has them.  Arguments that config.json has no place for
- * are left out: the caller has to compare what hf_config_parse() makes of the text.
+ * type.  NULL and a text if no kind of model has them.  Arguments that have no field in
+ * config.json are left out.  So the caller must parse the text by hf_config_parse() and
+ * compare the arguments.
  */
 char *hf_config_format (const struct notes *args, enum mg_dtype dtype,
                         const struct names_scheme **scheme, struct mg_error *err);

@@ -1,7 +1,7 @@
 /* hf_config_format.c - from the arguments of a model to config.json
  *
  * The form is that of transformers 4 (rope_theta, rope_scaling, torch_dtype), which 5 reads too.
- * What the notes have of another config.json of this kind stays, unless an argument says it.
+ * Fields in the notes, of another config.json of this kind, stay unless an argument sets them.
  */
 
 #include <errno.h>

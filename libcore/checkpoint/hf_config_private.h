@@ -8,7 +8,8 @@
 
 #include "libcore/checkpoint/hf_config.h"
 
-/* A kind of model, and what transformers takes where config.json does not say. */
+/* A kind of model, and the defaults of transformers for fields that config.json does not
+ * have. */
 struct hf_kind {
     const char *type, *architecture; /* NULL ends the table */
     const struct names_scheme *scheme;
@@ -22,7 +23,7 @@ struct hf_kind {
     bool window_switch;  /* has use_sliding_window */
     bool window_by_layer; /* has max_window_layers and layer_types */
     bool qkv_bias, qk_norm;
-    bool attention_bias, mlp_bias; /* has such a field */
+    bool attention_bias, mlp_bias; /* config.json has this field */
     bool latent;         /* multi-latent attention */
     bool interleave;     /* has rope_interleave; head_dim is the size of the rotary part */
     int dense;           /* first_k_dense_replace */
@@ -38,7 +39,7 @@ extern const struct hf_kind hf_kinds[];
 #define HF_KIND_NAMES "gpt2, llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, deepseek_v3"
 #define HF_LAST_KIND "deepseek_v2"
 
-/* A kind by its name; NULL: there is none of that name. */
+/* Returns the kind of a name, or NULL. */
 const struct hf_kind *hf_kind_find (const char *type);
 
 /* Names of functions of a feed-forward half, and the argument for each. */
@@ -50,14 +51,15 @@ struct hf_function {
 
 extern const struct hf_function hf_functions[];
 
-/* A value as text, to be freed, with jansson's flags.  Reals have as few digits as come back as the
- * same numbers.  NULL if out of memory.
+/* Returns a value as text, which the caller frees, with jansson's flags.  Reals have the
+ * fewest digits that are read back as the same numbers.  NULL if out of memory.
  */
 char *hf_dump (const json_t *value, size_t flags);
 
 /* --- reading --- */
 
-/* What is read, and what is made of it.  After a failure, rc is -1 and nothing more is done. */
+/* The fields that are read, and the arguments made of them.  After a failure, rc is -1
+ * and further calls do nothing. */
 struct hf_reader {
     json_t *root; /* the fields */
     const struct hf_kind *kind;
@@ -66,23 +68,23 @@ struct hf_reader {
     int rc;
 };
 
-enum { HF_REQUIRED = -1 }; /* in place of a default value: the field must be there */
+enum { HF_REQUIRED = -1 }; /* used as a default value: the field must exist */
 
-/* Fail: the field's value is not one to take. */
+/* Fail because the field's value is not accepted. */
 void hf_refuse (struct hf_reader *r, const char *key, const char *why);
 
-/* A field; NULL if it is not there or null. */
+/* Returns a field, NULL if it is missing or null. */
 json_t *hf_field (const struct hf_reader *r, const char *key);
 
-/* The value of a field, 'preset' if it is not there or null.  An integer is 1 or more, a count 0 or
- * more.
+/* Returns the value of a field, 'preset' if the field is missing or null.  An integer is
+ * 1 or more, a count 0 or more.
  */
 int hf_get_int (struct hf_reader *r, const char *key, int preset);
 int hf_get_count (struct hf_reader *r, const char *key, int preset);
 double hf_get_real (struct hf_reader *r, const char *key, double preset);
 bool hf_get_bool (struct hf_reader *r, const char *key, bool preset);
 
-/* Refuse any other value of a field that may be left out. */
+/* Refuse any value of a field but 'value'.  The field may be missing. */
 void hf_want (struct hf_reader *r, const char *key, bool value);
 
 /* Add an argument. */
@@ -93,7 +95,8 @@ void hf_set_flag (struct hf_reader *r, const char *name, bool on);
 
 /* --- writing --- */
 
-/* What is written, of what.  A failure to set a field shows at the end: it is not in the text. */
+/* The fields that are written, and the arguments that they are made of.  If a field
+ * cannot be set, it is missing in the text; the caller finds this at the end. */
 struct hf_writer {
     const struct notes *args;
     const struct hf_kind *kind;
@@ -101,14 +104,14 @@ struct hf_writer {
     bool failed;
 };
 
-/* True if an argument is there; if it has this value. */
+/* True if an argument exists; true if it has this value. */
 bool hf_has (const struct notes *args, const char *name);
 bool hf_is (const struct notes *args, const char *name, const char *value);
 
 /* Set a field.  Steals 'value'. */
 void hf_put (struct hf_writer *w, const char *key, json_t *value);
 
-/* An argument as an integer, or as a real; 'preset' if it is not there. */
+/* Returns an argument as an integer, or as a real; 'preset' if there is no such argument. */
 json_t *hf_integer (const struct hf_writer *w, const char *name, json_int_t preset);
 json_t *hf_real (const struct hf_writer *w, const char *name, double preset);
 
@@ -122,7 +125,7 @@ void hf_put_rope (struct hf_writer *w);
 void hf_read_latent (struct hf_reader *r, int hidden, int heads);
 void hf_put_latent (struct hf_writer *w);
 
-/* Which of 'layers' layers have experts, and these (hf_config_moe.c). */
+/* The experts, and which of 'layers' layers have experts (hf_config_moe.c). */
 void hf_read_moe (struct hf_reader *r, int layers);
 void hf_put_moe (struct hf_writer *w);
 

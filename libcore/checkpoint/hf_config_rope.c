@@ -110,7 +110,7 @@ static double get_mscale (struct hf_reader *r, const char *key)
     return mscale;
 }
 
-/* Find mscale and mscale_all_dim for what cosines and sines are multiplied by.  mscale_all_dim of
+/* Find mscale and mscale_all_dim for the factor of cosines and sines.  mscale_all_dim of
  * latents stays, since their softmax is scaled by it; that of others is of no other use.
  */
 static void find_mscale (struct hf_reader *r, struct rope_config *c)
@@ -268,7 +268,7 @@ static json_t *make_llama3 (struct hf_writer *w)
                       length (w, "rope-scaling-original-max-position-embeddings", 8192));
 }
 
-/* Set what cosines and sines, and the softmax of latents, are multiplied by. */
+/* Set the factors of cosines and sines, and of the softmax of latents. */
 static int put_mscale (json_t *object, const struct rope_config *c, bool latent)
 {
     const struct rope_config usual = { .scaling = ROPE_YARN, .factor = c->factor, .mscale = 1 };

@@ -154,7 +154,7 @@ static bool has_param (const struct hf_dir *d, const struct names_scheme *scheme
     return weights_has (&w, name);
 }
 
-/* Does a layer have its experts in one tensor?  A file of n tensors has at most n layers. */
+/* True if a layer has its experts in one tensor.  A file of n tensors has at most n layers. */
 static bool has_fused (const struct hf_dir *d, int layers)
 {
     struct weights w = hf_dir_weights (d);
@@ -396,7 +396,7 @@ static int save_weights (struct saving *s, const struct piece *pieces, size_t n,
     return rc;
 }
 
-/* What was written without its end goes. */
+/* Remove the files of an unfinished directory. */
 static void let_go (struct saving *s, int rc)
 {
     int saved_errno = errno;

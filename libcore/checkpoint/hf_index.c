@@ -1,4 +1,4 @@
-/* hf_index.c - which file has which tensor */
+/* hf_index.c - the file of each tensor */
 
 #include <errno.h>
 #include <stdlib.h>

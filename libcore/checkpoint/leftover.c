@@ -1,4 +1,4 @@
-/* leftover.c - remove what this process is writing
+/* leftover.c - remove the unfinished files of this process
  *
  * /proc/self/fd has the open files with their present names.  Only functions that a signal handler
  * may call are used (signal-safety(7)), and getdents64(), which is a system call.  A name counts
@@ -22,7 +22,7 @@
 #include "libcore/file/dirlock.h"
 #include "libcore/file/durable.h"
 
-/* outfile.c looks at names with O_PATH | O_NOFOLLOW. */
+/* outfile.c opens names with O_PATH | O_NOFOLLOW. */
 enum { BLOCK = 4096, PASSES = 100, HELD = O_PATH | O_DIRECTORY, KIND = HELD | O_NOFOLLOW };
 
 int leftover_hold_dir (const char *path)
@@ -111,7 +111,7 @@ static bool is_own_lock (int fd, const char *path)
            && whole.l_type == F_UNLCK;
 }
 
-/* Is a config.json in the directory of the file?  The path has room for that name. */
+/* True if a config.json is in the directory of the file.  The path has room for that name. */
 static bool has_config (char path[PATH_MAX])
 {
     char *name = strrchr (path, '/') + 1, kept[NAME_MAX + 1];

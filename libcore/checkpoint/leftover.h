@@ -1,4 +1,4 @@
-/* leftover - what a process that a signal ends would leave behind.
+/* leftover - remove the unfinished files of a process that a signal ends.
  *
  * A file that is being written has a temporary name, NAME.tmp-ID (outfile.h), and so has the
  * directory of a checkpoint, iter_N.tmp-ID (store.h).  The process holds both open until they have
@@ -6,9 +6,10 @@
  * them among the open files of the process, and no list of names is kept.  The lock of a directory
  * (dirlock.h) goes, too, unless another process holds it.
  *
- * The files of a model in a directory (hf_dir.h) are of use only together with config.json, which
- * is written last.  So each of them is held from before it has its final name until config.json is
- * there, and goes while there is none beside it.
+ * The files of a model's directory (hf_dir.h) are of no use without config.json, which is
+ * written last.  So a descriptor is held for each of them, from before the file has its
+ * final name until config.json is written.  While no config.json is in the directory, the
+ * held files are removed.
  */
 #ifndef LIBCORE_CHECKPOINT_LEFTOVER_H
 #define LIBCORE_CHECKPOINT_LEFTOVER_H
@@ -18,9 +19,9 @@
  */
 int leftover_hold_dir (const char *path);
 
-/* Hold the file of the descriptor `fd`, which is being written and is of such a model.  Returns a
- * descriptor for close(), or -1: leftover_remove_open() does not find the file then, once it has
- * its final name.
+/* Hold the file of the descriptor `fd`, which is being written for a model's directory.
+ * Returns a descriptor for close(), or -1: leftover_remove_open() does not find the file
+ * then, once it has its final name.
  */
 int leftover_hold_file (int fd);
 

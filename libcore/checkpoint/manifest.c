@@ -202,7 +202,8 @@ static json_t *encode_shard (const struct manifest_shard *shard)
     return json_pack ("{s:s, s:I}", "file", name, "size", (json_int_t)shard->size);
 }
 
-/* Did every append succeed? (Jansson's drop what is NULL and return an error.) */
+/* True if every append succeeded.  (Jansson's functions drop NULL values and return an
+ * error.) */
 static bool complete (const struct manifest *m, json_t *shards, json_t *tensors)
 {
     if (json_array_size (shards) != m->num_shards

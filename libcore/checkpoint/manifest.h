@@ -1,4 +1,4 @@
-/* manifest - what a checkpoint holds, as one JSON file.
+/* manifest - the contents of a checkpoint, as one JSON file.
  *
  * {"format":"slurm-megatron checkpoint","version":1,"iteration":100,
  *  "save":"0123456789abcdef","slab_bytes":4194304,
@@ -9,9 +9,9 @@
  *              "checksums":["0123456789abcdef"]}]}],
  *  "checksum":"0123456789abcdef"}
  *
- * The last field is the XXH3 checksum of every byte before its comma, so that a file that
- * was cut or changed is known by its end; any later version keeps that and the first two
- * fields.  "save" is the same in the manifest and in all shards of one save.
+ * The last field is the XXH3 checksum of every byte before its comma, so that a reader
+ * detects a file that was cut or changed.  Later versions keep this field and the first
+ * two.  "save" is the same in the manifest and in all shards of one save.
  */
 #ifndef LIBCORE_CHECKPOINT_MANIFEST_H
 #define LIBCORE_CHECKPOINT_MANIFEST_H
@@ -39,30 +39,32 @@ struct manifest {
     struct json_t *values;
 };
 
-/* Frees all of it, the roster too. */
+/* Frees the manifest and its roster. */
 void manifest_destroy (struct manifest *m);
 
-/* The shard that a rank wrote, NULL if it wrote none. */
+/* Returns the shard that a rank wrote, or NULL. */
 const struct manifest_shard *manifest_shard (const struct manifest *m, int rank);
 
-/* Take the trainer's values for encoding: EINVAL if a name comes twice or a text is not
+/* Set the trainer's values for encoding.  EINVAL if a name comes twice or a text is not
  * UTF-8.  NULL is an empty list.
  */
 int manifest_set_values (struct manifest *m, const struct checkpoint_value *values,
                          struct mg_error *err);
 
-/* Can these be filled by name? EINVAL if one is missing or of another type. */
+/* Check that the manifest has all these values.  EINVAL if one is missing or has another
+ * type. */
 int manifest_check_values (const struct manifest *m,
                            const struct checkpoint_value *values, struct mg_error *err);
 
-/* Fill them, once checked. */
+/* Fill in the values, which manifest_check_values() has accepted. */
 void manifest_get_values (const struct manifest *m, struct checkpoint_value *values);
 
-/* The file's bytes; free them. NULL: out of memory. */
+/* Returns the bytes of the file, which the caller frees, or NULL if out of memory. */
 char *manifest_encode (const struct manifest *m, size_t *len, struct mg_error *err);
 
-/* From the file's bytes, everything checked: EBADMSG if they are not a manifest, cut,
- * damaged, or make no sense; ENOTSUP if the format's version is not ours.
+/* Decode the bytes of a file, and check everything.  EBADMSG if the bytes are no
+ * manifest, are cut or damaged, or have values out of range; ENOTSUP if the format's
+ * version is not ours.
  */
 struct manifest *manifest_decode (const char *text, size_t len, struct mg_error *err);
 
@@ -71,7 +73,7 @@ struct manifest *manifest_decode (const char *text, size_t len, struct mg_error 
  */
 int manifest_read (const char *path, char **text, size_t *len, struct mg_error *err);
 
-/* Is every shard in the directory, with its length? ENOENT, EBADMSG. */
+/* Check that the directory has every shard, with its length.  ENOENT or EBADMSG if not. */
 int manifest_check_shards (const struct manifest *m, const char *path,
                            struct mg_error *err);
 

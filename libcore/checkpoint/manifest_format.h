@@ -1,4 +1,4 @@
-/* manifest_format - what encoding and decoding of the manifest share. */
+/* manifest_format - declarations that encoding and decoding of the manifest share. */
 #ifndef LIBCORE_CHECKPOINT_MANIFEST_FORMAT_H
 #define LIBCORE_CHECKPOINT_MANIFEST_FORMAT_H
 

@@ -13,7 +13,7 @@ struct note {
     char *name, *value;
 };
 
-/* All zero: empty. */
+/* A struct of zeros is empty. */
 struct notes {
     struct note *note;
     size_t num, max;
@@ -31,7 +31,7 @@ int notes_setf (struct notes *notes, struct mg_error *err, const char *name, con
 /* The same with the shortest decimal number that reads as 'value'. */
 int notes_set_real (struct notes *notes, const char *name, double value, struct mg_error *err);
 
-/* That number, for a text that holds several. */
+/* Write this number to 'text', for a note with several numbers. */
 enum { NOTES_REAL_MAX = 40 };
 void notes_real_text (double value, char text[NOTES_REAL_MAX]);
 

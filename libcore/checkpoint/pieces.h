@@ -12,18 +12,17 @@ struct pieces {
     size_t n, max;
 };
 
-/* Room for 'n' tensors, none there yet: -1 and ENOMEM. */
+/* Make room for 'n' tensors in an empty list.  -1 and ENOMEM on failure. */
 int pieces_allocate (struct pieces *pieces, size_t n, struct mg_error *err);
 void pieces_clear (struct pieces *pieces);
 
-/* Describe one more tensor of a list that has room, without data: the piece is checked when it
- * gets some.
+/* Add a tensor without data to a list that has room.  The piece is checked when it gets data.
  */
 struct piece *pieces_describe (struct pieces *pieces, const char *name, enum mg_dtype dtype,
                                int ndims, const int64_t *shape);
 
-/* Add one with memory for its data, zeroed.  NULL and a text if out of memory, or with EINVAL if
- * the piece makes no sense (box_check_piece()).
+/* Add a tensor with zeroed memory for its data.  NULL and a text if out of memory, or
+ * with EINVAL if box_check_piece() refuses the piece.
  */
 struct piece *pieces_add (struct pieces *pieces, const char *name, enum mg_dtype dtype, int ndims,
                           const int64_t *shape, struct mg_error *err);
@@ -31,7 +30,8 @@ struct piece *pieces_add (struct pieces *pieces, const char *name, enum mg_dtype
 /* The tensor of that name, or NULL. */
 struct piece *pieces_find (const struct pieces *pieces, const char *name);
 
-/* Read all tensors of a list, which may have read(), into memory: a list of their own. */
+/* Make a list of the same tensors with data in memory.  The pieces of 'in' may have
+ * read() instead of data. */
 int pieces_read (struct pieces *out, const struct pieces *in, struct mg_error *err);
 
 #endif /* LIBCORE_CHECKPOINT_PIECES_H */

@@ -264,7 +264,7 @@ static int check_name (const struct piece *p, struct mg_error *err)
     return 0;
 }
 
-/* All pieces, not only the owned: a tensor that nobody owns must be noticed. */
+/* All pieces, not only the owned: a tensor without an owner must be noticed. */
 static int tell (const struct piece *pieces, size_t n, char **data, size_t *len,
                  struct mg_error *err)
 {

@@ -105,7 +105,7 @@ void safetensors_close (struct safetensors *st)
 
 static int map_file (struct safetensors *st, struct mg_error *err)
 {
-    /* O_NONBLOCK: opening a FIFO must not wait for somebody to write. */
+    /* O_NONBLOCK: opening a FIFO must not wait for a writer. */
     int fd = open (st->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat info;
     void *map;

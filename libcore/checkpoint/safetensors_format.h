@@ -1,4 +1,5 @@
-/* safetensors_format - what the reader and the writer of safetensors files share. */
+/* safetensors_format - declarations that the reader and the writer of safetensors files
+ * share. */
 #ifndef LIBCORE_CHECKPOINT_SAFETENSORS_FORMAT_H
 #define LIBCORE_CHECKPOINT_SAFETENSORS_FORMAT_H
 
@@ -6,7 +7,7 @@
 
 enum {
     SAFETENSORS_HEADER_MAX = 100000000, /* bytes; the limit of the reference reader */
-    SAFETENSORS_MAX_DIMS = 8            /* that an entry holds */
+    SAFETENSORS_MAX_DIMS = 8            /* dimensions of an entry */
 };
 
 /* "F32", ... of a valid data type. */

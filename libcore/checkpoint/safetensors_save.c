@@ -1,9 +1,9 @@
 /* safetensors_save.c - gather tensors from all ranks into one safetensors file
  *
  * Rank 0 writes the file from its first byte to its last, a slab of a tensor at a time,
- * in one buffer: for each slab it receives from every owner of a part what lies in the
- * slab.  It tells each rank once in which order it will want that rank's pieces; slabs
- * follow from the shape, so nothing more need be said.
+ * in one buffer: for each slab it receives the elements in the slab from every owner of a
+ * part.  It sends each rank once the order in which it will receive that rank's pieces;
+ * slabs follow from the shape, so no further messages are needed.
  */
 
 #include <endian.h>
@@ -199,7 +199,7 @@ static int send_pieces (const struct piece *pieces, size_t count, int64_t *order
     return 0;
 }
 
-/* Write, or note why not: the ranks that send must be received from in any case. */
+/* Write, or keep the error: the data of ranks that send must be received in any case. */
 static void put (struct output *out, const void *data, size_t len)
 {
     if (out->errnum == 0 && durable_write (out->file.fd, out->path, data, len, &out->err) < 0)

@@ -1,8 +1,8 @@
 /* shard.c - one rank's part of a checkpoint
  *
  * Parts are written in the order of the pieces, each aligned, with zeros between.  A reader
- * checks header, size and rank first, and each slab by its checksum, so that a damaged file is
- * told apart from one of another save.
+ * checks header, size and rank first, and each slab by its checksum, so that a damaged
+ * file differs from one of another save.
  */
 
 #include <endian.h>

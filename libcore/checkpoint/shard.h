@@ -18,7 +18,7 @@
 
 enum {
     SHARD_HEADER_BYTES = 64,
-    SHARD_SLAB_BYTES = 4 << 20, /* that we write */
+    SHARD_SLAB_BYTES = 4 << 20, /* bytes of a slab that we write */
     SHARD_NAME_MAX = 32
 };
 
@@ -30,20 +30,20 @@ struct shard_id { /* the save that a shard belongs to */
 /* "shard_00003.bin" into name[SHARD_NAME_MAX]. */
 void shard_name (char *name, int rank);
 
-/* The rank in such a name, -1 if it is no such name. */
+/* Returns the rank in the name of a shard, or -1 if the name is no shard's. */
 int shard_rank (const char *name);
 
 /* Elements of a slab of at most 'bytes'; at least one. */
 int64_t shard_slab (int64_t bytes, size_t element);
 
-/* Where a part of 'bytes' starts when the ones before it end at *end (0: none), which is
- * moved behind it.  False on overflow.
+/* Set *offset to the start of a part of 'bytes' bytes.  The parts before it end at *end,
+ * 0 if there are none; *end becomes the end of this part.  False on overflow.
  */
 bool shard_place (int64_t *end, int64_t bytes, int64_t *offset);
 
 /* Write the owned pieces' parts, in their order, and fsync.  The slabs' checksums, in the
- * order written, are put into *sums (free it).  Without anything owned no file is made.
- * A file that could not be completed is removed.
+ * order written, are put into *sums (free it).  If no piece is owned, no file is made.  A
+ * file that could not be completed is removed.
  */
 int shard_write (const char *path, const struct shard_id *id, int rank,
                  const struct piece *pieces, size_t n, uint64_t **sums, size_t *num_sums,
@@ -51,9 +51,9 @@ int shard_write (const char *path, const struct shard_id *id, int rank,
 
 struct shard; /* open for reading */
 
-/* Open and check length and header.  errno tells what is wrong, the text too: ENOENT the
- * file is missing, EBADMSG it is truncated, damaged, or of another save or rank, ENOTSUP
- * it has another format version.
+/* Open and check length and header.  On failure NULL, a text, and errno: ENOENT if the
+ * file is missing, EBADMSG if it is truncated, damaged, or of another save or rank,
+ * ENOTSUP if it has another format version.
  */
 struct shard *shard_open (const char *path, const struct shard_id *id, int rank,
                           int64_t size, struct mg_error *err);

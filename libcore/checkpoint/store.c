@@ -1,8 +1,8 @@
-/* store.c - the directory that checkpoints live in
+/* store.c - directories of checkpoints
  *
- * Only names of our own forms are looked at or removed.  A directory gets a checkpoint's name
- * only when it is complete; the old checkpoint of the same iteration is first renamed, and
- * removed only when the new one and the latest file are in place.
+ * Only names of our own forms are read or removed.  A directory gets a checkpoint's name
+ * only when it is complete; the old checkpoint of the same iteration is first renamed,
+ * and removed only when the new one and the latest file are in place.
  */
 
 #include <dirent.h>
@@ -40,7 +40,7 @@ static bool is_id (const char *text)
            && strspn (text, "0123456789abcdef") == DURABLE_ID_MAX - 1;
 }
 
-/* What follows the name proper. */
+/* The part after the name itself. */
 static enum store_kind parse_suffix (const char *suffix)
 {
     if (*suffix == '\0')
@@ -340,7 +340,7 @@ static int read_before (const char *path, struct before *before, struct mg_error
     return mg_error_set (err, errno, "%s", unseen.text);
 }
 
-/* Give the latest file its old text. */
+/* Restore the old text of the latest file. */
 static int restore_latest (const char *path, const struct before *before)
 {
     struct outfile f;
@@ -381,7 +381,7 @@ static int write_latest (const char *dir, int64_t iteration, struct mg_error *er
             && !(before.text && strcmp (before.text, text) == 0)) {
             if (restore_latest (path, &before) < 0)
                 rc = 1;
-            else /* as well as can be: this is after an error */
+            else /* best effort, after an error */
                 durable_sync_dir (dir, NULL);
         }
         errno = errnum;

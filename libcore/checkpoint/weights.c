@@ -1,4 +1,4 @@
-/* weights.c - sources of tensors: look-ups, sizes of the model, proof that all is there */
+/* weights.c - sources of tensors: look-ups, sizes of the model, completeness */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -85,7 +85,7 @@ bool weights_has (const struct weights *w, const char *name)
     return find_type (w, full) || weights_find (w, name, &t);
 }
 
-/* Say why weights_find() did not find a tensor. */
+/* Set the text of weights_find() not finding a tensor. */
 static int refuse_tensor (const struct weights *w, const char *name, struct mg_error *err)
 {
     char full[2 * PIECE_NAME_MAX], text[BOX_NAME_MAX];
@@ -361,7 +361,7 @@ static bool is_zero_bias (const struct weights *w, char *const *list, size_t n, 
     return is_listed (list, n, of) && is_zero (e);
 }
 
-/* A tensor that would be lost. */
+/* Refuse a tensor that would be lost. */
 static int name_unknown (const struct weights *w, const struct names *names,
                          struct mg_error *err)
 {

@@ -1,9 +1,9 @@
-/* weights - the tensors of a model wherever they lie, by our names or by foreign ones.
+/* weights - the tensors of a model in a file or in memory, by our names or by foreign ones.
  *
  * A source is a mapped safetensors file, or several, a list in memory, or the roster of a
- * checkpoint, which has no data.  Its tensors follow a scheme of names (model/names.h).  The
- * sizes of a GPT-2 can be found from the shapes of its tensors, where no configuration comes
- * with them.
+ * checkpoint, which has no data.  Its tensors follow a scheme of names (model/names.h).
+ * If a GPT-2 comes without a configuration, its sizes can be found from the shapes of its
+ * tensors.
  */
 #ifndef LIBCORE_CHECKPOINT_WEIGHTS_H
 #define LIBCORE_CHECKPOINT_WEIGHTS_H
@@ -20,15 +20,15 @@ struct weights {
     const struct safetensors_set *set;
     const struct pieces *pieces;
     const struct roster *roster;
-    const char *in_front; /* of every name, which no scheme knows of; NULL: nothing */
+    const char *in_front; /* prefix of every name, which no scheme has; NULL: none */
     const struct names_scheme *scheme;
     bool bare; /* the names lack the prefix of the scheme */
     bool untied;   /* the output layer is known to be a parameter of its own */
-    bool by_output; /* the word embedding is there by the name of the output layer alone: of tied
-                       tensors, safetensors.torch.save_model() writes one */
+    bool by_output; /* only the output layer's name exists, and is the word embedding:
+                       safetensors.torch.save_model() writes one of two tied tensors */
 };
 
-/* Several files.  Of a tensor that several of them have, the last one counts. */
+/* Several files.  If several files have a tensor, the last file counts. */
 struct safetensors_set {
     struct safetensors **file;
     size_t num;
@@ -42,13 +42,14 @@ struct weights_tensor {
     const void *data; /* of any alignment; NULL if the source has none */
 };
 
-/* True if a file has the names of a scheme, which its word embedding shows. */
+/* True if a file has the names of a scheme: the name of the word embedding decides. */
 bool weights_follow (const struct safetensors *file, const struct names_scheme *scheme);
 
 /* Look up a tensor by its name in the scheme.  False if it is not there. */
 bool weights_find (const struct weights *w, const char *name, struct weights_tensor *t);
 
-/* Is a tensor there, of whatever type?  weights_find() finds those that can be read. */
+/* True if the source has a tensor of this name, of any type.  weights_find() only finds
+ * tensors whose type can be read. */
 bool weights_has (const struct weights *w, const char *name);
 
 /* The number of tensors of a source. */
@@ -57,10 +58,11 @@ size_t weights_count (const struct weights *w);
 /* Set 'bare' and 'by_output'. */
 void weights_find_prefix (struct weights *w);
 
-/* Find the sizes of a GPT.  weights->scheme may become scheme->other.  The output layer is tied if
- * there is none, or if it equals the word embedding bit for bit and is not there by our own name.
- * The number of heads is not in a tensor: c->num_heads is 1 if 'heads' is 0.  What sizes do not say
- * is 0.  -1, EINVAL and a text if a tensor that is needed is missing or of an impossible shape.
+/* Find the sizes of a GPT.  weights->scheme may become scheme->other.  The output layer
+ * is tied if the source has none, or if it equals the word embedding bit for bit and does
+ * not have our own name.  No tensor has the number of heads: c->num_heads is 1 if 'heads'
+ * is 0.  Values that do not follow from sizes are 0.  -1, EINVAL and a text if a tensor
+ * that is needed is missing or of an impossible shape.
  */
 int weights_sizes (struct weights *w, int heads, struct model_config *c, struct mg_error *err);
 
@@ -73,15 +75,17 @@ int weights_check_count (const struct weights *w, const struct model_config *c,
 /* True if a source of our own names lacks this state of a router, as it may. */
 bool weights_may_lack (const struct weights *w, const struct names_param *p);
 
-/* Prove that a source has all foreign tensors of a model in their shapes, but those that it may
- * lack, and no tensor that none knows of: -1, EINVAL and a text that names the tensor.  A copy of a
- * parameter (names.h) may be missing.  A copy that is there must be equal to its original, so both
- * are read.  A bias of zeros beside a weight of the model may be there, too.
+/* Check that a source has all foreign tensors of a model in their shapes, except those
+ * that it may lack, and no unknown tensor: -1, EINVAL and a text that names the tensor.
+ * A copy of a parameter (names.h) may be missing.  A copy that is there must be equal to
+ * its original, so both are read.  A source may have a bias of zeros beside a weight of
+ * the model.
  */
 int weights_check (const struct weights *w, const struct names *names, struct mg_error *err);
 
-/* A type: that of each tensor in the source; the same, but float32 for a parameter whose foreign
- * tensors have several of the types float32, bfloat16 and float16.
+/* Values of 'dtype'.  WEIGHTS_AS_IS: each tensor keeps its type.  WEIGHTS_WIDENED: each
+ * tensor keeps its type, but a parameter is float32 if its foreign tensors have several
+ * of the types float32, bfloat16 and float16.
  */
 enum { WEIGHTS_AS_IS = -1, WEIGHTS_WIDENED = -2 };
 
@@ -94,16 +98,17 @@ struct weights_conversion {
     struct weights_view *view;
 };
 
-/* The parameters of a model by our names, out of the source, whose scheme is any.  'dtype' is their
- * type: float32, bfloat16 or float16 (elements.h), WEIGHTS_AS_IS or WEIGHTS_WIDENED; the state of
- * routers is float32 instead of a 16-bit type.  A finite element that this type cannot hold makes
- * read() fail, with ERANGE and a text that names the tensor.  The source must stay.  -1 and a text
- * as weights_check(), and with EINVAL if a tensor has integers or does not convert to the type.
+/* Convert the tensors of a source of any scheme to the parameters of a model with our
+ * names.  'dtype' is their type: float32, bfloat16 or float16 (elements.h), WEIGHTS_AS_IS
+ * or WEIGHTS_WIDENED; the state of routers is float32 instead of a 16-bit type.  A finite
+ * element that this type cannot hold makes read() fail, with ERANGE and a text that names
+ * the tensor.  The source must stay.  -1 and a text as weights_check(), and with EINVAL
+ * if a tensor has integers or does not convert to the type.
  */
 int weights_import (const struct weights *w, const struct model_config *c, int dtype,
                     struct weights_conversion *conversion, struct mg_error *err);
 
-/* The foreign tensors of a scheme, out of a source of our own names. */
+/* Convert a source of our own names to the foreign tensors of a scheme. */
 int weights_export (const struct weights *w, const struct names_scheme *scheme,
                     const struct model_config *c, int dtype,
                     struct weights_conversion *conversion, struct mg_error *err);

@@ -11,7 +11,7 @@
 
 enum { BUF_ELEMENTS = 2048 }; /* that are converted at once */
 
-/* What a piece is read from. */
+/* The source of a piece. */
 struct weights_view {
     const struct names *names;
     const struct names_tensor *tensor; /* to make; NULL: the parameter 'param' is */
@@ -136,7 +136,7 @@ static int take (struct weights_view *v, const struct weights *w, const char *na
     return 0;
 }
 
-/* The type that a parameter is to have. */
+/* The type of a converted parameter. */
 static int type_of (const struct names_param *p, int dtype)
 {
     return p->state && dtype >= 0 ? (int)MG_FLOAT32 : dtype;

@@ -7,7 +7,7 @@
 #include "libcore/comm/comm.h"
 #include "libcore/device/device.h"
 
-enum { TIMEOUT = 600 }; /* seconds; nobody else can be waited for */
+enum { TIMEOUT = 600 }; /* seconds; never reached, since there is no other process */
 
 /* Never called for one rank, but a net must have it. */
 static void abort_alone (void *arg, int code)

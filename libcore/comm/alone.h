@@ -12,7 +12,8 @@ struct comm_alone {
     struct mg_comm *comm;
 };
 
-/* 'name' is for messages.  On failure -1 and a text, and nothing to end. */
+/* Make the communicator.  'name' is used in messages.  On failure -1 and a text;
+ * alone_end() is then not needed. */
 int comm_alone_begin (struct comm_alone *a, const char *name, struct mg_error *err);
 
 /* Keeps errno. */

@@ -1,8 +1,8 @@
 /* comm.c - front end of communicators: arguments, names, statistics, then the backend
  *
  * Every argument is checked here: sizes, types, overlap, the stream's device and, if the device
- * knows, the kind of memory.  So a backend gets only calls that are right.  A refused call
- * changes nothing and is not counted.
+ * knows, the kind of memory.  So a backend only gets legal calls.  A refused call changes
+ * nothing and is not counted.
  */
 
 #include <errno.h>
@@ -28,7 +28,7 @@ enum {
 
 struct mg_comm {
     struct comm_net *net;
-    struct mg_device *device; /* whose memory and streams it takes */
+    struct mg_device *device; /* device of its memory and streams */
     const struct comm_ops *ops;
     void *impl;
     bool shared; /* impl is another communicator's */
@@ -127,7 +127,7 @@ struct mg_comm *comm_create (struct comm_net *net, const struct comm_config *con
         group.scratch_size = comm->scratch_size;
         if ((comm->impl = comm->ops->create (net->impl, &comm_host, &group, err)))
             return comm;
-        comm->scratch = NULL; // a call that was given up may still use it
+        comm->scratch = NULL; // an abandoned call may still use it
     }
     mg_error_prefix (err, "communicator %s", config->name);
 error:
@@ -141,7 +141,7 @@ void comm_destroy (struct mg_comm *comm)
         int saved_errno = errno;
 
         mg_stream_destroy (comm->stream);
-        // a stuck call may still be using what it was given
+        // a stuck call may still use its memory
         if (comm->impl && !comm->shared && device_settled (comm->net->device))
             comm->ops->destroy (comm->impl, net_failed (comm->net));
         if (comm->scratch && !net_failed (comm->net))
@@ -241,8 +241,8 @@ static bool own_part_or_apart (const struct mg_comm *comm, const void *part, siz
            || !overlap (part, len, whole, len * (size_t)comm->size);
 }
 
-/* Is a buffer, where it is not NULL, of the communicator's kind?  Where ranks are only planned, it
- * is nobody's memory.
+/* Check that a buffer is of the communicator's kind, unless it is NULL.  If ranks are
+ * only planned, buffers have no memory.
  */
 static int check_buffer (const struct mg_comm *comm, const void *buf, struct mg_error *err)
 {
@@ -268,7 +268,7 @@ static int check_buffers (const struct mg_comm *comm, const struct comm_request 
     return 0;
 }
 
-/* Hand the request to the backend, and count it. */
+/* Pass the request to the backend, and count it. */
 static int perform (struct mg_comm *comm, const struct comm_request *req, size_t bytes,
                     struct mg_stream *stream, struct mg_error *err)
 {
@@ -316,7 +316,7 @@ static int replay (const void *args, struct mg_stream *stream, struct mg_error *
     return perform (t->comm, &req, t->bytes, stream, err);
 }
 
-/* Let the thread's capture have the request. */
+/* Add the request to the thread's capture. */
 static int take (struct mg_comm *comm, const struct comm_request *req, size_t bytes,
                  struct mg_stream *stream, struct mg_error *err)
 {

@@ -3,14 +3,15 @@
  * A net is this process's connection to a backend.  It is made once, and communicators are made
  * from it.  The "self" backend serves groups of one rank, whatever the backend of the net.
  *
- * A backend may be unable to move host memory, as a GPU's transports are: then control
- * communicators come from a second net.
+ * Some backends cannot move host memory, for example a GPU's transports.  Control
+ * communicators then come from a second net.
  *
  * A communicator is for one kind of memory.  A data communicator moves memory of the net's device
  * and takes that device's streams.  A control communicator moves host memory and takes streams of
- * the net's host device.  Control communicators carry what the host itself reads: agreements, sums
- * for log lines, and data for files.  A communicator refuses streams of the other device, and also
- * buffers of the other device if the device knows its addresses (device_holds()).
+ * the net's host device.  Control communicators carry data that the host reads:
+ * agreements, sums for log lines, and data for files.  A communicator refuses streams of
+ * the other device, and also buffers of the other device if the device knows its
+ * addresses (device_holds()).
  */
 #ifndef LIBCORE_COMM_COMM_H
 #define LIBCORE_COMM_COMM_H
@@ -29,11 +30,14 @@ struct comm_net_config {
     struct mg_device *device;
     struct mg_device *host; /* of control communicators: 'device' itself, or a device that shares
                                with it (device.h); NULL: there will be no control communicators */
-    int size; /* processes of the job; 1 needs no backend but self */
+    int size; /* processes of the job; a job of one process needs only the backend
+               * "self" */
     struct comm_start *start;  /* the started library of this backend (start.h), which outlives
                                   the net; NULL: nothing was started */
-    struct recorder *recorder; /* records the calls on groups larger than one; NULL: none */
-    /* Ends the whole job and does not return.  Any thread may call it.  'arg' is handed to it. */
+    struct recorder *recorder; /* records the calls on groups larger than one; NULL: calls
+                                * are not recorded */
+    /* Ends the whole job and does not return.  Any thread may call it.  'arg' is passed
+     * to the function. */
     void (*abort) (void *arg, int code);
     void *arg;
 };
@@ -63,7 +67,8 @@ bool comm_net_serial (const struct comm_net *net);
 struct comm_config {
     const char *name; /* for messages, copied */
     int size, rank;   /* members, position of this process */
-    const int *tasks; /* launcher's ranks of the members, in order; only read by comm_create() */
+    const int *tasks; /* launcher's ranks of the members, in order; read by comm_create()
+                       * alone */
     int tag;          /* 0..32767, as in comm_ops.h */
     bool control;     /* for host memory */
     /* comm_group.offered of comm_ops.h; NULL: no member has offered anything. */
@@ -89,7 +94,8 @@ struct mg_comm *comm_create (struct comm_net *net, const struct comm_config *con
 /* Bytes of device memory that the communicator has or, with the backend "plan", would have. */
 size_t comm_bytes (const struct mg_comm *comm);
 
-/* Waits for its work, then frees it. NULL is allowed. Keeps errno. */
+/* Wait for the communicator's work, then free the communicator.  NULL is allowed. Keeps
+ * errno. */
 void comm_destroy (struct mg_comm *comm);
 
 #endif /* LIBCORE_COMM_COMM_H */

@@ -222,7 +222,7 @@ struct pinned {
     int n;
 };
 
-/* Note the path of a loaded object if it is one of MPI's plugins for PMIx. */
+/* Keep the path of a loaded object if it is one of MPI's plugins for PMIx. */
 static int note_object (struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct pinned *p = arg;
@@ -241,7 +241,7 @@ static void pin_plugins (void)
 {
     struct pinned p = { .n = 0 };
 
-    dl_iterate_phdr (note_object, &p); /* which holds a lock that dlopen must not wait for */
+    dl_iterate_phdr (note_object, &p); /* holds a lock for which dlopen must not wait */
     for (int i = 0; i < p.n; i++) {
         dlopen (p.path[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
         free (p.path[i]);

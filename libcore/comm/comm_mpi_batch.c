@@ -93,7 +93,7 @@ static int message_error (const struct comm_host *host, int expected,
     return mpi_error (host, "message", status->MPI_ERROR, err);
 }
 
-/* Did every message arrive with the length that it should have? */
+/* True if every message has arrived with the expected length. */
 static int check (const struct mpi_batch *b, const struct comm_host *host, int rc,
                   struct mg_error *err)
 {

@@ -1,4 +1,4 @@
-/* comm_mpi_call.c - what a call sends where, phase by phase
+/* comm_mpi_call.c - the messages of a call, phase by phase
  *
  * Reductions are exact in order: reduce-scatter sends every rank the others' versions of
  * its part and combines them locally in rank order; all-reduce adds an all-gather.  That
@@ -22,7 +22,7 @@ enum {
     MANY = 8,                /* ranks to which one can send at once */
 };
 
-/* What goes where, by call. */
+/* The spans of each call. */
 
 static size_t min_size (size_t a, size_t b)
 {
@@ -36,7 +36,7 @@ static struct span span_of (const void *base, size_t first, size_t count, size_t
     return (struct span){ (char *)(uintptr_t)base + first * elem, count * elem };
 }
 
-/* Rank r's part of the current chunk of an all-reduce: cut as evenly as it goes. */
+/* Rank r's part of the current chunk of an all-reduce: cut as evenly as possible. */
 static struct span part_of (const struct mpi_op *op, int r)
 {
     size_t size = (size_t)op->c->size, share = op->chunk / size, rest = op->chunk % size;
@@ -128,8 +128,8 @@ static int post (struct mpi_op *op, bool sends, struct span span, int peer,
 }
 
 /* Exchange messages with all others: from(r) goes to r, to(r) comes from it.  Every rank
- * starts at its neighbour, so that they do not all send to the same one.  1 if there was
- * something left to post, 0 if not.
+ * starts at its neighbour, so that the ranks do not all send to the same one.  Returns 1
+ * if a message was posted, 0 if none was left.
  */
 static int exchange (struct mpi_op *op, span_f from, span_f to, struct mg_error *err)
 {
@@ -257,7 +257,7 @@ static int reduce_scatter (struct mpi_op *op, struct mg_error *err)
     return exchange (op, scatter_from, scratch_of, err) < 0 ? -1 : 0;
 }
 
-/* What a rank keeps for itself is copied while the messages travel. */
+/* A rank copies its own part while the messages are sent. */
 static void copy_own (struct span from, struct span to)
 {
     if (from.bytes > 0 && from.ptr != to.ptr)
@@ -346,7 +346,7 @@ static int post_transfer (struct mpi_op *op, const struct mg_p2p *p, int tag,
     struct mpi_comm *c = op->c;
     struct span span = { p->buf, p->count * c->host->dtype_size (p->dtype) };
 
-    // an empty one is a message too, so that it meets its match
+    // an empty transfer is a message, too, so that it meets its match
     for (size_t i = 0; i < mpi_batch_messages (span.bytes); i++) {
         if (mpi_batch_post (&op->batch, c->host, c->comm, p->kind == MG_SEND, span, i,
                             p->peer, tag, err) < 0)

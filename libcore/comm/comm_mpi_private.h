@@ -15,13 +15,15 @@
 
 #include "libcore/comm/comm_ops.h"
 
-enum { MPI_MESSAGE_MAX = 64 << 20 }; /* bytes of one message; longer ones are cut */
+enum { MPI_MESSAGE_MAX = 64 << 20 }; /* bytes of one message; a longer span is cut into
+                                      * several messages */
 
-/* Zeroed is empty. */
+/* A batch of zeros is empty. */
 struct mpi_batch {
     MPI_Request *request;
     MPI_Status *status;
-    int *bytes; /* expected; -1: a send, or nothing to compare with */
+    int *bytes; /* expected length; -1: the message is a send, or its length is not
+                 * checked */
     int count, capacity;
 };
 
@@ -31,27 +33,28 @@ struct span {
     size_t bytes;
 };
 
-/* -1, EIO and MPI's own words after 'what'. */
+/* Returns -1 with EIO and a text: 'what', then MPI's own text. */
 int mpi_error (const struct comm_host *host, const char *what, int rc,
                struct mg_error *err);
 
-/* Room for 'capacity' messages, which keeps what is there. -1 if memory is short. */
+/* Make room for 'capacity' messages.  The messages of the batch stay.  -1 if there is no
+ * memory. */
 int mpi_batch_reserve (struct mpi_batch *b, int capacity);
 void mpi_batch_fini (struct mpi_batch *b);
 
-/* Messages that a span of so many bytes takes: one at least. */
+/* Number of messages for a span of so many bytes: at least one. */
 size_t mpi_batch_messages (size_t bytes);
 
-/* Post message number 'piece' (0 ...) of a span; there must be room. */
+/* Post message number 'piece', from 0, of a span.  The batch must have room. */
 int mpi_batch_post (struct mpi_batch *b, const struct comm_host *host, MPI_Comm comm,
                     bool sends, struct span span, size_t piece, int peer, int tag,
                     struct mg_error *err);
 
-/* Add a request that was posted otherwise; there must be room. */
+/* Add a request that the caller has posted.  The batch must have room. */
 void mpi_batch_add (struct mpi_batch *b, MPI_Request request);
 
-/* 1: all messages are done (none is left), 0: not yet, -1: one has failed, or has another
- * length than was expected. Does not block.
+/* Returns 1 if all messages are done, which empties the batch; 0 if some are not done; -1
+ * if one has failed, or has another length than was expected.  Does not block.
  */
 int mpi_batch_test (struct mpi_batch *b, const struct comm_host *host,
                     struct mg_error *err);
@@ -59,7 +62,7 @@ int mpi_batch_test (struct mpi_batch *b, const struct comm_host *host,
 struct mpi_net {
     const struct comm_host *host;
     struct mg_stream *stream;
-    bool initialized; /* here, so that MPI_Finalize is ours too */
+    bool initialized; /* this module has called MPI_Init, and calls MPI_Finalize */
     int num_tags;     /* transfers use 1..num_tags, collectives 0 */
 };
 
@@ -69,11 +72,11 @@ struct mpi_comm {
     MPI_Comm comm;
     int size, rank;
     struct pool *ops;
-    uint64_t *sends, *recvs; /* transfers to and from every rank so far */
+    uint64_t *sends, *recvs; /* number of transfers to and from every rank so far */
     uint64_t turns;          /* given out */
-    /* the rest belongs to the communication thread */
+    /* only the communication thread uses the members from here on */
     uint64_t turn;
-    struct mpi_batch batch; /* of the collective whose turn it is */
+    struct mpi_batch batch; /* messages of the collective whose turn it is */
     char *scratch;
     size_t scratch_size;
     const void **sources; /* [size] */
@@ -90,14 +93,14 @@ struct mpi_op {
     size_t chunk;    /* elements of this chunk */
     size_t piece;    /* messages of this phase that have been sent to every rank */
     size_t *counts;  /* [4 * size] for all_to_allv, made when first needed */
-    struct mg_p2p *list; /* for transfers: as many as the longest list so far */
+    struct mg_p2p *list; /* for transfers: room for the longest list so far */
     int *tags;
     int capacity;
     struct mpi_batch batch; /* of transfers */
 };
 
-/* Poll functions for struct work, which stands first in the operation. Collectives of a
- * communicator take turns; transfers do not.
+/* Poll functions for struct work, the first member of an operation.  Collectives of a
+ * communicator run one after the other; transfers do not.
  */
 int mpi_call_poll (struct work *work, struct mg_error *err);
 int mpi_call_poll_transfers (struct work *work, struct mg_error *err);

@@ -18,8 +18,8 @@
 /* One call of megatron/comm.h.  Members that the call does not use are 0 or NULL. */
 struct comm_request {
     enum mg_comm_call call;
-    const char *name; /* of the communicator, outlives the request */
-    const void *send; /* all-reduce, broadcast: the same as recv */
+    const char *name; /* the communicator's name, which outlives the request */
+    const void *send; /* all-reduce, broadcast: equal to recv */
     void *recv;
     size_t count; /* all_to_allv: 0 */
     enum mg_dtype dtype;
@@ -37,7 +37,7 @@ const char *comm_call_name (enum mg_comm_call call);
 /* "all-reduce of 4096 float32 on tp" */
 void comm_request_describe (const struct comm_request *req, char *text, size_t max);
 
-/* What a backend may call in the library. New members go to the end. */
+/* The library's functions that a backend may call. New members go to the end. */
 struct comm_host {
     int (*error_set) (struct mg_error *err, int errnum, const char *fmt, ...)
         __attribute__ ((format (printf, 3, 4)));
@@ -57,7 +57,8 @@ struct comm_host {
     /* comm/reduce.h */
     void (*reduce) (enum mg_dtype dtype, enum mg_reduce_op op, void *out,
                     const void *const *src, int nsrc, size_t count);
-    /* The stream's device; its handle in the device's own libraries (device/stream.h). */
+    /* The stream's device; the stream's handle in the device's own libraries
+     * (device/stream.h). */
     struct mg_device *(*device) (const struct mg_stream *stream);
     void *(*native) (const struct mg_stream *stream);
     /* Events of a device, and waits for them in stream order: megatron/stream.h. */
@@ -65,30 +66,33 @@ struct comm_host {
     void (*event_destroy) (struct mg_event *event);
     void (*event_record) (struct mg_event *event, struct mg_stream *stream);
     int (*stream_wait) (struct mg_stream *stream, struct mg_event *event, struct mg_error *err);
-    /* Device memory that the memory plan leaves out, and where an address is: device/device.h. */
+    /* Device memory outside the memory plan, and the kind of memory of an address:
+     * device/device.h. */
     void *(*alloc) (struct mg_device *device, size_t size, struct mg_error *err);
     void (*free) (struct mg_device *device, void *ptr);
     bool (*holds) (const struct mg_device *device, const void *ptr, bool hoped);
     /* Enqueue a kernel on a stream of its device (kernels/kernels.h). */
     int (*run) (const struct kern_call *call, struct mg_error *err);
-    /* How a backend's functions wait outside of streams: device_wait(). */
+    /* The wait of a backend's functions outside of streams: device_wait(). */
     int (*wait) (struct mg_device *device, const struct queue_wait *wait, struct mg_error *err);
 };
 
-/* Bytes that a process can offer to the others: comm_ops.offer. */
+/* The most bytes that comm_ops.offer() may write. */
 enum { COMM_OFFER_MAX = 4096 };
 
-/* A group of ranks, as a backend needs it. */
+/* A group of ranks, in the form that backends use. */
 struct comm_group {
-    const char *name; /* for the backend's own naming, valid during create() */
+    const char *name; /* for names inside the backend, valid during create() */
     int size, rank;
     const int *tasks; /* launcher's ranks of the members, in order; valid during create() */
-    int tag;          /* the same on all members, different for groups that overlap */
+    int tag;          /* the same number on all members; groups that overlap have
+                       * different numbers */
     void *scratch;    /* memory that the backend uses until destroy() or, after a failure, until the
                          process ends; NULL: the group has one member, or the backend wants none */
-    size_t scratch_size; /* as the backend's row in net.c says */
-    /* What member 'member' of the group has offered: at most 'max' bytes into 'data', *len is the
-     * true length, 0 if it has offered nothing.  Valid during create().  -1 and a text on failure.
+    size_t scratch_size; /* bytes of scratch, by the backend's row in net.c */
+    /* Read the bytes that member 'member' of the group has offered: at most 'max' bytes
+     * are written to 'data'.  *len is the true length, 0 if the member has offered
+     * nothing.  Valid during create().  -1 and a text on failure.
      */
     int (*offered) (void *arg, int member, void *data, size_t max, size_t *len,
                     struct mg_error *err);
@@ -106,7 +110,8 @@ struct comm_ops {
     bool serial;
 
     /* True if communicators can move host memory, so that control communicators (comm.h) can be
-     * made from the same net.  If not, a job connects a second backend, which can.
+     * made from the same net.  If not, a job connects a second backend that can move host
+     * memory.
      */
     bool host_memory;
 
@@ -121,20 +126,21 @@ struct comm_ops {
      */
     void (*stop) (void *library);
 
-    /* What this process has to tell others before create(), such as the ids of groups whose first
-     * member it is.  It travels in the one exchange with which a job begins.  Called once, between
-     * start() and open(), with the groups of several ranks for which create() will be called, in
-     * the order of those calls; of 'group', only name, size, rank and tag are set.  Writes at most
-     * COMM_OFFER_MAX bytes and their number.  -1 and a text on failure.  NULL: nothing.
+    /* Write the bytes that other processes need before create(), such as the ids of
+     * groups whose first member is this process.  The bytes are sent in the one exchange
+     * with which a job begins.  Called once, between start() and open(), with the groups
+     * of several ranks for which create() will be called, in the order of those calls; of
+     * 'group', only name, size, rank and tag are set.  Writes at most COMM_OFFER_MAX
+     * bytes and their number.  -1 and a text on failure.  NULL: nothing.
      */
     int (*offer) (const struct comm_host *host, void *library, const struct comm_group *group,
                   int n, void *data, size_t *len, struct mg_error *err);
 
-    /* Connect this process, once, before any create().  Blocks.  'library' is the result of
-     * start() and belongs to the net from here on.  'stream' is a comm stream for the backend's
-     * own work, valid until close().  Returns the net, or NULL and a text on failure; the library
-     * is then never stopped.  If the slot is NULL, there is nothing to connect, and 'net' is NULL
-     * in every call.
+    /* Connect this process, once, before any create().  Blocks.  'library' is the result
+     * of start(); the net owns the library from this call on.  'stream' is a comm stream
+     * for the backend's own work, valid until close().  Returns the net, or NULL and a
+     * text on failure; the library is then never stopped.  If the slot is NULL, there is
+     * nothing to connect, and 'net' is NULL in every call.
      */
     void *(*open) (const struct comm_host *host, void *library, struct mg_stream *stream,
                    struct mg_error *err);
@@ -153,11 +159,11 @@ struct comm_ops {
      */
     void (*destroy) (void *impl, bool failed);
 
-    /* Enqueue a call on 'stream', after the work that is there.  Blocks if the kind of the stream
-     * says so (megatron/stream.h).  The request, its arrays and its list are only valid during
-     * the call.  Collectives on one communicator take effect in the order of enqueuing, whatever
-     * their streams; transfers do so only if the backend is serial.  -1 and a text if the call
-     * could not be enqueued, or has failed already.
+    /* Enqueue a call on 'stream', after the stream's earlier work.  Blocks if the kind of
+     * the stream says so (megatron/stream.h).  The request, its arrays and its list are
+     * only valid during the call.  Collectives on one communicator take effect in the
+     * order of enqueuing, whatever their streams; transfers do so only if the backend is
+     * serial.  -1 and a text if the call could not be enqueued, or has failed already.
      */
     int (*enqueue) (void *impl, const struct comm_request *req, struct mg_stream *stream,
                     struct mg_error *err);

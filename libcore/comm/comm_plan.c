@@ -1,5 +1,5 @@
-/* comm_plan.c - communicators of ranks that do not exist: they have a size and a place, and
- * refuse every call
+/* comm_plan.c - communicators of ranks that do not exist: they have a size and a rank,
+ * and refuse every call
  */
 
 #include <errno.h>

@@ -1,7 +1,8 @@
 /* exchange.c - small agreements between ranks
  *
- * What one rank cannot do (get memory, write a file) is agreed on before anybody sends
- * it something, since a message that is never received would block its sender.
+ * Ranks agree on failures of one rank (no memory, a file that cannot be written) before
+ * another rank sends it a message, since a message that is never received would block its
+ * sender.
  */
 
 #include <errno.h>
@@ -70,7 +71,7 @@ static int take_all (struct mg_comm *comm, const void *own, size_t own_len, char
         if (exchange_recv (comm, r, &len, sizeof (len), &why) < 0
             || len < 0 || len > max || exchange_recv (comm, r, buf, (size_t)len, &why) < 0)
             return mg_error_set (err, EIO, "%s", why.text);
-        if (rc == 0) { /* else received only to be dropped */
+        if (rc == 0) { /* otherwise the bytes are received and dropped */
             rc = take (arg, r, buf, (size_t)len, err);
             errnum = errno;
         }

@@ -12,14 +12,15 @@
 
 #include "megatron/comm.h"
 
-/* Every rank hands over its result: 0, or -1 with errno and a text in *err, which is not NULL.
- * Every rank gets the result of the lowest rank that failed, with its errno and its text, or 0 if
- * no rank failed.
+/* Agree on a result.  Every rank passes its own result: 0, or -1 with errno and a text in
+ * *err, which is not NULL.  Every rank gets the result of the lowest rank that failed,
+ * with its errno and its text, or 0 if no rank failed.
  */
 int exchange_result (struct mg_comm *comm, int rc, struct mg_error *err);
 
-/* The same, for work that each rank does on its own: the text names the rank that failed, unless
- * that is rank 0.  If rank 0 fails, usually all ranks fail in the same way.
+/* Agree on the result of work that each rank does on its own: the text names the rank
+ * that failed, unless that is rank 0.  If rank 0 fails, usually all ranks fail in the
+ * same way.
  */
 int exchange_agree (struct mg_comm *comm, int rc, struct mg_error *err);
 

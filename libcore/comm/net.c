@@ -49,7 +49,8 @@ enum {
     MPI_SCRATCH_PER_RANK = 1 << 10, /* the least */
 };
 
-/* Room for what other ranks send before it is summed.  It costs memory only as far as it is used.
+/* Room for the contributions of other ranks before they are summed.  Unused pages need no
+ * memory.
  */
 static size_t mpi_scratch (int size)
 {
@@ -64,8 +65,8 @@ static size_t no_scratch (int size)
     return 0;
 }
 
-/* In the order of preference.  A backend is part of the library or a module.  What scratch memory
- * its communicators want stands here, since a plan loads no module.
+/* In the order of preference.  A backend is part of the library or a module.  The size of
+ * its communicators' scratch memory is here, since a plan loads no module.
  */
 static const struct backend {
     const char *name;
@@ -124,7 +125,7 @@ static const struct comm_ops *choose (const struct comm_net_config *config,
     return NULL;
 }
 
-/* Connect through what was started; where nothing was, there is nothing to connect. */
+/* Connect with the started library.  If none was started, there is nothing to connect. */
 static int open_backend (struct comm_net *net, struct mg_error *err)
 {
     void *library;
@@ -135,7 +136,7 @@ static int open_backend (struct comm_net *net, struct mg_error *err)
         return mg_error_set (err, EPROTO, "%s has not been started: it comes before PMIx, if"
                              " the launcher's variables do not say that this process is alone",
                              net->ops->name);
-    net->start->library = NULL; // the net's from here on
+    net->start->library = NULL; // the net owns it from here on
     net->impl = net->ops->open (&comm_host, library, net->stream, err);
     return net->impl ? 0 : -1;
 }

@@ -9,16 +9,18 @@
 
 struct comm_start {
     const struct comm_ops *ops; /* NULL: the name of the backend is unknown */
-    void *library;              /* of ops->start(); NULL: none, or it has ended */
+    void *library;              /* result of ops->start(); NULL: nothing was started, or
+                                 * it was stopped */
     struct comm_start *control; /* NULL: none */
     double timeout;
 };
 
 struct comm_net {
     const struct comm_ops *ops;
-    size_t (*scratch) (int size); /* bytes that a communicator of 'size' ranks, 2 or more, wants */
+    size_t (*scratch) (int size); /* bytes of scratch of a communicator of 'size' ranks, 2
+                                   * or more */
     struct comm_start *start; /* borrowed; NULL: none */
-    void *impl;               /* of ops->open() */
+    void *impl;               /* result of ops->open() */
     struct mg_device *device; /* borrowed */
     struct mg_device *host;   /* borrowed; NULL: none */
     struct mg_stream *stream; /* for the backend's own work */
@@ -27,16 +29,18 @@ struct comm_net {
     struct recorder *recorder; /* borrowed; NULL: none */
 };
 
-/* Is there a backend of this name?  NULL: the preferred one. */
+/* True if a backend has this name.  NULL is the preferred backend. */
 bool net_find (const char *name);
 
-/* The name of the backend of control communicators beside a backend that moves no host memory. */
+/* The name of the backend for control communicators if the job's backend cannot move host
+ * memory. */
 const char *net_control_name (void);
 
-/* Its table; a module is loaded.  NULL and a text on failure. */
+/* Return a backend's table.  If the backend is a module, load it.  NULL and a text on
+ * failure. */
 const struct comm_ops *net_load (const char *name, struct mg_error *err);
 
-/* Has the device failed, so that nothing collective may be done any more? */
+/* True if the device has failed.  No collective call may follow then. */
 bool net_failed (const struct comm_net *net);
 
 #endif /* LIBCORE_COMM_NET_H */

@@ -43,7 +43,7 @@ struct comm {
 struct recorder {
     _Atomic uint64_t next; /* number of the next call */
     _Atomic int num_comms;
-    recorder_watch_f *watch; /* NULL: nobody watches */
+    recorder_watch_f *watch; /* NULL: there is no watch */
     void *watch_arg;
     struct mg_device *device[MAX_DEVICES]; /* NULL: there is none */
     struct comm comm[RECORDER_COMMS];

@@ -1,4 +1,4 @@
-/* recorder - a flight recorder: what this process has asked of its communicators lately.
+/* recorder - a flight recorder: the latest calls of this process on its communicators.
  *
  * A ring of the last calls, for the report that is made when a rank stalls or dies.  Around each
  * call, two events are recorded on its stream.  So the state of a call is that of the device,
@@ -19,15 +19,16 @@ enum { RECORD_NAME_MAX = 16, RECORDER_SIZE = 512, RECORDER_COMMS = 32 };
 
 /* One call. */
 struct record {
-    char name[RECORD_NAME_MAX]; /* of the communicator */
-    uint64_t seq;   /* collectives on it so far, this one included; of transfers likewise */
+    char name[RECORD_NAME_MAX]; /* name of the communicator */
+    uint64_t seq;   /* number of collectives on the communicator so far, this one
+                     * included; for a transfer, the number of transfers */
     int32_t call;   /* enum mg_comm_call */
     int32_t dtype;
-    int32_t peer;   /* of a transfer's first entry, else -1 */
-    int32_t sends;  /* that is a send */
+    int32_t peer;   /* peer of a transfer's first entry, else -1 */
+    int32_t sends;  /* the transfer's first entry is a send */
     uint64_t count;
-    uint64_t bytes; /* as struct mg_comm_stats counts them */
-    double seconds; /* since it was enqueued */
+    uint64_t bytes; /* bytes, counted as in struct mg_comm_stats */
+    double seconds; /* seconds since the call was enqueued */
     int32_t state;  /* enum record_state */
     int32_t unused;
 };
@@ -49,7 +50,8 @@ struct recorder *recorder_create (struct mg_device *device, struct mg_device *ho
                                   struct mg_error *err);
 void recorder_destroy (struct recorder *r);
 
-/* A communicator's place in the recorder, -1: there is no more room (it is left out). */
+/* Add a communicator.  Returns its number in the recorder, or -1 if there is no room; its
+ * calls are then not recorded. */
 int recorder_place (struct recorder *r, const char *name);
 
 /* A call, which hands in 'bytes', is about to be enqueued on 'stream' ... */
@@ -66,7 +68,7 @@ typedef void recorder_watch_f (void *arg, const struct record *record, struct mg
                                bool begins);
 void recorder_set_watch (struct recorder *r, recorder_watch_f *watch, void *arg);
 
-/* "all-reduce", "send"; a constant. */
+/* The name of a call, "all-reduce" or "send", as a constant. */
 const char *record_call_name (const struct record *record);
 
 /* The call that holds up a stream: the first one before the place that has begun and is not done,
@@ -81,13 +83,15 @@ bool recorder_newest (struct recorder *r, struct record *out);
 /* For queue_set_explain(): writes the call that holds up the host.  'arg' is the recorder. */
 void recorder_explain (void *arg, char *text, size_t max);
 
-/* Copy up to 'max' of the last calls, the newest first, and return how many. Any thread. */
+/* Copy up to 'max' of the last calls, the newest first.  Returns their number.  Any
+ * thread may call this. */
 int recorder_last (struct recorder *r, struct record *out, int max);
 
 /* Copy the counts of all communicators.  Any thread. */
 int recorder_counts (struct recorder *r, struct record_count out[RECORDER_COMMS]);
 
-/* "all-reduce #12 of 64 float32 on tp", "receive from 1 of 512 float32 on pp" */
+/* Describe a call: "all-reduce #12 of 64 float32 on tp", "receive from 1 of 512 float32
+ * on pp" */
 void record_describe (const struct record *record, char *text, size_t max);
 
 #endif /* LIBCORE_COMM_RECORDER_H */

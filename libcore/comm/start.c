@@ -8,7 +8,7 @@
 #include "libcore/comm/net.h"
 #include "libcore/comm/start.h"
 
-/* What the thread that calls the library uses.  It is never freed if the time runs out. */
+/* The data of the thread that calls the library.  They are never freed if the time runs out. */
 struct call {
     const struct comm_ops *ops;
     void *library;

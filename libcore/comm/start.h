@@ -15,32 +15,35 @@
 
 struct comm_start;
 
-/* Start the library of a backend, named as in struct comm_net_config, and, if its communicators
- * move no host memory, before that the library of a backend whose communicators do, within
- * `timeout` seconds each: collective over the job.  Nothing is started if the backend has no
- * library, or if its name is unknown (comm_net_create() refuses it).  NULL, errno and a text on
- * failure. After ETIMEDOUT, some ranks have not come, and a thread of this process still waits for
- * them in the library, for good.
+/* Start the library of a backend, which is named as in struct comm_net_config.  If the
+ * backend cannot move host memory, first start the library of the backend for control
+ * communicators.  Each start has `timeout` seconds.  Collective over the job.  Nothing is
+ * started if the backend has no library, or if its name is unknown (comm_net_create()
+ * refuses it).  NULL, errno and a text on failure. After ETIMEDOUT, some ranks have not
+ * come, and a thread of this process waits for them in the library until the process
+ * ends.
  */
 struct comm_start *comm_start_create (const char *backend, double timeout,
                                       struct mg_error *err);
 
-/* What was started for host memory besides the backend: for the net of control communicators.
- * NULL: nothing; the backend's own net then has them.
+/* Returns the started library for the net of control communicators.  NULL if there is
+ * none: control communicators then come from the backend's own net.
  */
 struct comm_start *comm_start_control (const struct comm_start *start);
 
 /* True if the backend's communicators are serial (comm_ops.h). */
 bool comm_start_serial (const struct comm_start *start);
 
-/* comm_ops.offer of the backend; nothing if it offers nothing. */
+/* Calls comm_ops.offer of the backend.  Writes no bytes if the backend has no such
+ * function. */
 struct comm_group;
 int comm_start_offer (struct comm_start *start, const struct comm_group *group, int n, void *data,
                       size_t *len, struct mg_error *err);
 
-/* Free it, after the net that was made from it.  If `together`, all ranks call this now, and
- * the library is stopped within the timeout, unless the net has stopped it.  Otherwise the
- * library is not stopped.  NULL is allowed.  Keeps errno.
+/* Free a started library, after the net that was made from it is destroyed.  If
+ * `together`, all ranks call this now, and the library is stopped within the timeout,
+ * unless the net has stopped it.  Otherwise the library is not stopped.  NULL is allowed.
+ * Keeps errno.
  */
 void comm_start_destroy (struct comm_start *start, bool together);
 

@@ -1,10 +1,11 @@
-/* blend_index - which sample of which dataset is sample i of a blend, as Megatron-LM
- * decides it.
+/* blend_index - the dataset, and the sample of this dataset, that is sample i of a blend,
+ * in Megatron-LM's order.
  *
  * Sample i is the next one of the dataset that is furthest behind its weight: the largest
  * weight x max (i, 1) - samples taken so far, the first of several.  (Greedy, in doubles:
- * Megatron-LM's helpers.cpp, build_blending_indices.)  An exhaustive blend does the same
- * with weights by size, among the datasets that have samples left, until none has.
+ * Megatron-LM's helpers.cpp, build_blending_indices.)  In an exhaustive blend the weights
+ * are the sizes, only datasets with samples left are considered, and the blend ends when
+ * no dataset has samples left.
  */
 #ifndef LIBCORE_DATA_BLEND_INDEX_H
 #define LIBCORE_DATA_BLEND_INDEX_H
@@ -21,12 +22,12 @@ struct blend_index {
     int64_t size;
     int16_t *dataset;   /* [size] */
     int64_t *sample;    /* [size]: sample number of that dataset, 0, 1, 2 ... of each */
-    struct npy *files;  /* the arrays lie in these maps, and are read only; NULL: they are
-                           allocated */
+    struct npy *files;  /* the arrays lie in these mapped files and must not be written;
+                           NULL: the arrays are allocated */
 };
 
-/* Make a blend of 'size' >= 1 samples by weights, which are taken as they are.
- * NULL with errno ERANGE (size, 'n' over BLEND_MAX), ENOMEM. The caller owns it. */
+/* Make a blend of 'size' >= 1 samples by weights, which are not normalised here.  NULL
+ * with errno ERANGE (size, 'n' over BLEND_MAX), ENOMEM. The caller owns it. */
 struct blend_index *blend_index_create (const double *weights, size_t n, int64_t size,
                                         struct mg_error *err);
 
@@ -34,16 +35,17 @@ struct blend_index *blend_index_create (const double *weights, size_t n, int64_t
 struct blend_index *blend_index_create_exhaustive (const int64_t *sizes, size_t n,
                                                    struct mg_error *err);
 
-/* The blend that 'id' describes, whose weights or sizes are as above, from its files in
- * 'directory', if they are all there, else made, and written there (gpt_cache.h, also for
- * how; dataset_index int16, dataset_sample_index int64).  What is read is checked: the
- * samples of each dataset must be 0, 1, 2 ... in this order.  'directory' NULL: made.
- * NULL with errno as above and as gpt_cache_open. The caller owns the result. */
+/* Read the blend that 'id' describes from its files in 'directory'.  If a file is
+ * missing, make the blend and write the files (dataset_index int16, dataset_sample_index
+ * int64) as gpt_cache.h describes.  A blend that was read is checked: the samples of each
+ * dataset must be 0, 1, 2 ... in this order.  If 'directory' is NULL, make the blend.
+ * NULL with errno of the functions above or of gpt_cache_open().  The caller owns the
+ * result. */
 struct blend_index *blend_index_open (const char *directory,
                                       const struct blend_identity *id,
                                       struct mg_error *err);
 
-/* Samples that the blend takes of each dataset, into counts[n]. */
+/* Write the number of samples of each dataset in the blend to counts[n]. */
 void blend_index_count (const struct blend_index *index, size_t n, int64_t *counts);
 
 /* Fail if a file of an index from files has become shorter, see npy_check(). */

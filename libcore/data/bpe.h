@@ -5,16 +5,16 @@
  * Units, ACL 2016; over bytes: A. Radford et al., Language Models are Unsupervised
  * Multitask Learners, 2019, section 2.2.
  *
- * A token is a string of bytes with an id.  A word begins as one token a byte; then,
- * again and again, the pair of neighbours that stands highest in the list of merges is
- * replaced by one token, wherever it occurs, from left to right, until no pair is in the
- * list.
+ * A token is a string of bytes with an id.  At first, each byte of a word is a token.
+ * Then the pair of neighbours that is highest in the list of merges is replaced by one
+ * token, from left to right, wherever the pair occurs.  This is repeated until no pair of
+ * neighbours is in the list.
  *
  * Both files write a byte as a character (bytechars.h).
  *
- *     encoder.json   one object, token: id; the ids of n tokens are 0..n-1
- *     vocab.bpe      a merge a line, two tokens with one blank between, best first; a
- *                    first line that begins with "#version" is no merge
+ *     encoder.json  one object, "token": id; the ids of n tokens are 0..n-1 vocab.bpe
+ *     one merge on each line: two tokens with one blank between; the best merge comes
+ *     first; a first line that begins with "#version" is no merge
  */
 #ifndef LIBCORE_DATA_BPE_H
 #define LIBCORE_DATA_BPE_H
@@ -29,11 +29,11 @@
 struct bpe; /* opaque, immutable: may be used by many threads */
 
 /* Read both files.  Every token must be made of the 256 characters, every byte and the
- * end of document "<|endoftext|>" must be a token, ids must be 0..n-1 each once, the two
- * tokens of a merge and what they make must be in encoder.json, and no merge may be there
- * twice.  NULL with errno ENOENT ... (of open), EINVAL (a fault; the text names file,
- * line or token, and what is allowed), EFBIG (a file over 256 MiB), ENOMEM.  The caller
- * owns the result. */
+ * end of document "<|endoftext|>" must be a token, each id of 0..n-1 must occur once, the
+ * two tokens of a merge and the merged token must be in encoder.json, and no merge may
+ * occur twice.  NULL with errno ENOENT ... (of open), EINVAL (a fault; the text names
+ * file, line or token, and what is allowed), EFBIG (a file over 256 MiB), ENOMEM.  The
+ * caller owns the result. */
 struct bpe *bpe_create (const char *vocab_file, const char *merge_file,
                         struct mg_error *err);
 
@@ -52,17 +52,17 @@ int32_t bpe_byte (const struct bpe *bpe, unsigned char byte);
 /* The bytes of a token, 0 <= id < vocab_size; '*size' is at least 1. Lent. */
 const char *bpe_token (const struct bpe *bpe, int32_t id, size_t *size);
 
-/* Place of the pair in the list of merges, 0 the best, and '*merged', the token that it
- * becomes; -1 if it is not in the list. */
+/* Returns the place of the pair in the list of merges, 0 for the best, and sets '*merged'
+ * to the merged token.  -1 if the pair is not in the list. */
 int32_t bpe_rank (const struct bpe *bpe, int32_t left, int32_t right, int32_t *merged);
 
-/* Append the ids of one word to 'out'.  Time is n log n for n bytes, n^2 for the few of a
- * short word.  0, or -1 with errno ENOMEM, EFBIG (over INT32_MAX bytes) and 'out' as
- * before. */
+/* Append the ids of one word to 'out'.  The time is n log n for n bytes; short words use
+ * a method with time n^2.  0, or -1 with errno ENOMEM, EFBIG (over INT32_MAX bytes) and
+ * 'out' as before. */
 int bpe_merge (const struct bpe *bpe, struct bpe_scratch *scratch, const char *word,
                size_t size, struct token_buffer *out, struct mg_error *err);
 
-/* The same by its two ways, for the test that compares them. */
+/* The two methods of bpe_merge(), for the test that compares them. */
 int bpe_merge_short (const struct bpe *bpe, struct bpe_scratch *scratch, const char *word,
                      size_t size, struct token_buffer *out, struct mg_error *err);
 int bpe_merge_long (const struct bpe *bpe, struct bpe_scratch *scratch, const char *word,

@@ -1,9 +1,10 @@
-/* bpe_learn - the merges of a byte pair encoding that fits words best
+/* bpe_learn - learn the merges of a byte pair encoding from words
  *
- * Again and again, the pair of neighbours that occurs most often in all words becomes one
- * token; of pairs that occur equally often, the one whose left token, then right token,
- * has the smaller id.  (R. Sennrich, B. Haddow, A. Birch, Neural Machine Translation of
- * Rare Words with Subword Units, ACL 2016; the order is that of the tokenizers library.)
+ * The pair of neighbours that occurs most often in all words becomes one token, and this
+ * is repeated.  Of pairs that occur equally often, the one whose left token, then right
+ * token, has the smaller id is chosen.  (R. Sennrich, B. Haddow, A. Birch, Neural Machine
+ * Translation of Rare Words with Subword Units, ACL 2016; the order is that of the
+ * tokenizers library.)
  */
 #ifndef LIBCORE_DATA_BPE_LEARN_H
 #define LIBCORE_DATA_BPE_LEARN_H
@@ -20,25 +21,25 @@ struct bpe_merge {
     int32_t left, right;
 };
 
-/* The tokens by their bytes as characters (bytechars.h), and the merges, best first. All
- * zero: none. */
+/* The tokens, whose bytes are written as characters (bytechars.h), and the merges, best
+ * first.  A struct of zeros is empty. */
 struct bpe_learned {
-    struct token_table tokens; /* with room for vocab_size; num_tokens have bytes */
+    struct token_table tokens; /* has room for vocab_size tokens; num_tokens of them are set */
     int32_t num_tokens;
     struct bpe_merge *merges;
     size_t num_merges;
 };
 
-/* Begin with the tokens 'special', in their order, then the 256 bytes in the order of
- * their characters, all of which 'learned' gets.  -1 with errno EINVAL (a special token
- * twice, or that is a byte; fewer ids than tokens), ENOMEM. */
+/* Put the tokens 'special' into 'learned', in their order, then the 256 bytes in the
+ * order of their characters.  -1 with errno EINVAL (a special token twice, or that is a
+ * byte; fewer ids than tokens), ENOMEM. */
 int bpe_learn_begin (struct bpe_learned *learned, const struct bytechars *bytechars,
                      char *const *special, size_t num_special, int32_t vocab_size,
                      struct mg_error *err);
 
 /* Add merges until there are vocab_size tokens, or no pair occurs 'min_frequency' times.
- * A merge that makes a token which is there, such as a special one, takes its id.  -1 with
- * errno ENOMEM, EFBIG (over INT32_MAX bytes of words). */
+ * If a merge makes a token that exists, such as a special token, the merge has the id of
+ * that token.  -1 with errno ENOMEM, EFBIG (over INT32_MAX bytes of words). */
 int bpe_learn (struct bpe_learned *learned, const struct bytechars *bytechars,
                const struct word_count *words, int64_t min_frequency,
                struct mg_error *err);

@@ -1,11 +1,12 @@
-/* bpe_pairs - the merges of a byte pair encoding, by their two tokens, and their use
+/* bpe_pairs - a table of the merges of a byte pair encoding, by their two tokens, and the
+ * merging of words
  *
- * Two orders are in use, which differ only if a list is not as training writes it, so
- * that a merge makes a pair that stands higher in the list:
- *   BPE_ROUNDS      the best pair of the word is merged wherever it occurs, from left to
- *                   right, before the next best is looked for (GPT-2's encoder)
- *   BPE_BEST_FIRST  one pair is merged at a time: the best, and of equal ones the leftmost
- *                   (the tokenizers library)
+ * There are two orders of merging.  They differ only if a merge makes a pair that is
+ * higher in the list, which never happens with a list that training has written:
+ *   BPE_ROUNDS  the best pair of the word is merged wherever it occurs, from left to
+ *                   right, before the next best pair is searched (GPT-2's encoder)
+ *   BPE_BEST_FIRST  one pair is merged at a time: the best, and of equal pairs the
+ *                   leftmost (the tokenizers library)
  */
 #ifndef LIBCORE_DATA_BPE_PAIRS_H
 #define LIBCORE_DATA_BPE_PAIRS_H
@@ -23,13 +24,14 @@ struct bpe_pair {
     int32_t merged; /* the token that the pair becomes */
 };
 
-/* A hash table with open addressing. All zero: none, which bpe_pairs_clear() accepts. */
+/* A hash table with open addressing.  A struct of zeros is no table; bpe_pairs_clear()
+ * accepts it. */
 struct bpe_pairs {
     struct bpe_pair *rows; /* [mask + 1] */
     size_t mask;
 };
 
-/* What merging one word needs; one a thread. All zero is a good beginning. */
+/* Memory for the merging of a word.  Each thread has its own, which begins as zeros. */
 struct bpe_scratch {
     void *memory;
     size_t size;
@@ -55,18 +57,18 @@ static inline struct bpe_pair *bpe_pairs_find (const struct bpe_pairs *pairs,
     return &pairs->rows[at];
 }
 
-/* Add a pair, or change the one that is there. */
+/* Add a pair, or change the row of a pair that exists. */
 void bpe_pairs_put (struct bpe_pairs *pairs, int32_t left, int32_t right, int32_t rank,
                     int32_t merged);
 
-/* Merge the '*n' tokens of one word in place; '*n' becomes their number.  Time is n log n,
- * n^2 for the few of a short word.  0, or -1 with errno ENOMEM, EFBIG (over INT32_MAX
- * tokens), the tokens as before. */
+/* Merge the '*n' tokens of one word in place; '*n' becomes their number.  The time is n
+ * log n; short words use a method with time n^2.  0, or -1 with errno ENOMEM, EFBIG (over
+ * INT32_MAX tokens), with the tokens unchanged. */
 int bpe_merge_ids (const struct bpe_pairs *pairs, enum bpe_order order,
                    struct bpe_scratch *scratch, int32_t *ids, size_t *n,
                    struct mg_error *err);
 
-/* The same by its two ways, for the test that compares them. */
+/* The two methods of bpe_merge_ids(), for the test that compares them. */
 int bpe_merge_ids_short (const struct bpe_pairs *pairs, enum bpe_order order,
                          struct bpe_scratch *scratch, int32_t *ids, size_t *n,
                          struct mg_error *err);

@@ -1,8 +1,8 @@
 /* documents - where documents begin inside a sample.
  *
- * A sample of a GPT dataset is cut out of documents that stand end to end.  The token that ends a
- * document belongs to that document; the next document begins behind it.  The sample's first
- * position begins a document too, whatever was before it.  (Megatron-LM's
+ * A sample of a GPT dataset is a part of a row of documents.  The token that ends a
+ * document belongs to that document; the next document begins after this token.  The
+ * sample's first position always begins a document, too.  (Megatron-LM's
  * _get_ltor_masks_and_position_ids.)
  */
 #ifndef LIBCORE_DATA_DOCUMENTS_H
@@ -17,9 +17,9 @@
 void documents_find (const int32_t *tokens, int n, int32_t eod, int32_t *starts,
                      int32_t *positions);
 
-/* Set the loss weight of every position whose input token is 'eod' to 0 (--eod-mask-loss): what
- * follows the end of a document cannot be predicted from it.  The prediction of 'eod' itself keeps
- * its weight. */
+/* Set the loss weight of every position whose input token is 'eod' to 0
+ * (--eod-mask-loss): the next document cannot be predicted from the end of a document.
+ * The prediction of 'eod' itself keeps its weight. */
 void documents_mask_loss (const int32_t *tokens, int n, int32_t eod, float *loss_mask);
 
 #endif /* LIBCORE_DATA_DOCUMENTS_H */

@@ -1,4 +1,4 @@
-/* gpt_index - which tokens make sample i of a GPT dataset, as Megatron-LM decides it.
+/* gpt_index - the tokens of sample i of a GPT dataset, in Megatron-LM's order.
  *
  * The documents (in an indexed dataset: its sequences) of as many epochs as needed are
  * put in a random order and read as one long row of tokens.  Sample k of that row is
@@ -9,13 +9,12 @@
  *     document_index   the documents of all epochs, shuffled together
  *     shuffle_index    the sample numbers 0..num_samples-1, shuffled
  *
- * If fewer than int (0.80 x samples of one epoch) samples are wanted of the last epoch,
- * that epoch is kept apart: its documents are shuffled alone and stand last, and sample
- * numbers are shuffled before and behind the border, so that the early epochs are seen
- * whole before the last begins.
- *
- * Epochs: the fewest with at least num_samples S + 1 tokens.  The number of samples is
- * all that these epochs hold, (epochs x tokens - 1) / S, not cut to the number wanted.
+ * If the run needs fewer than int (0.80 x samples of one epoch) samples of the last
+ * epoch, that epoch is kept apart.  Its documents are shuffled alone and come last, and
+ * sample numbers are shuffled separately before and after the border.  So all samples of
+ * earlier epochs come before the last epoch.  The number of epochs is the least with at
+ * least num_samples S + 1 tokens.  The index has all samples of these epochs, (epochs x
+ * tokens - 1) / S, which may be more than num_samples.
  */
 #ifndef LIBCORE_DATA_GPT_INDEX_H
 #define LIBCORE_DATA_GPT_INDEX_H
@@ -30,7 +29,7 @@
 struct indexed; /* indexed.h */
 struct npy;     /* npy.h */
 
-/* Pass as 'num_samples' for what one epoch holds. */
+/* A value of 'num_samples': as many samples as one epoch has. */
 #define GPT_INDEX_ONE_EPOCH (-1)
 
 /* Where a sample begins: row position and token in that document. */
@@ -42,22 +41,23 @@ struct gpt_index_start {
 enum { GPT_INDEX_FILES = 3 };
 
 struct gpt_index {
-    int64_t num_documents;    /* documents given, at least 1 */
+    int64_t num_documents;    /* number of documents, at least 1 */
     int64_t tokens_per_epoch; /* sum of their lengths, at least 2 */
     int64_t num_epochs;       /* at least 1 */
     bool separate_final_epoch;
     size_t row_length;        /* num_epochs x num_documents */
     int32_t *document_index;  /* [row_length] document ids */
     int64_t num_samples;      /* may be 0 with GPT_INDEX_ONE_EPOCH */
-    struct gpt_index_start *sample_index; /* [num_samples + 1]; sample k ends with the
-                                             token where sample k + 1 begins */
+    struct gpt_index_start *sample_index; /* [num_samples + 1]; the last token of sample k
+                                             is the first of sample k + 1 */
     uint32_t *shuffle_index;  /* [num_samples]: sample i is number shuffle_index[i] */
-    struct npy *files;        /* [GPT_INDEX_FILES] of an index from files: the arrays may lie
-                                 in these maps, and are then read only; NULL: all are allocated */
+    struct npy *files;        /* [GPT_INDEX_FILES] of an index from files: the arrays may
+                                 lie in these mapped files, and must then not be written;
+                                 NULL: all arrays are allocated */
 };
 
-/* The documents to draw from: 'count' of them, of lengths[i] tokens (0 allowed), with id
- * ids[i], or first + i where ids is NULL. Borrowed for the call. */
+/* The documents of a dataset: 'count' documents of lengths[i] tokens (0 is allowed), with
+ * id ids[i], or first + i if ids is NULL.  The arrays must stay during the call. */
 struct gpt_documents {
     const int32_t *lengths;
     const int32_t *ids;
@@ -67,18 +67,18 @@ struct gpt_documents {
 
 /* Build the three indices. O(epochs x documents + samples) time and space.
  *
- * NULL with errno EINVAL: no documents, fewer than two tokens in all (no number of epochs
- * would do, or Megatron itself stops), a negative length, seq_length below 2 (Megatron
- * stops there too); ERANGE: seed, or num_samples not -1 and not positive, or an index
- * that does not fit (2^31-1 documents, 2^32-3 row positions or samples); ENOMEM.
- * The caller owns the result. */
+ * NULL with errno EINVAL: no documents, fewer than two tokens in all, a negative length,
+ * seq_length below 2 (which Megatron refuses, too); ERANGE: seed, or num_samples not -1
+ * and not positive, or an index that does not fit (2^31-1 documents, 2^32-3 row positions
+ * or samples); ENOMEM.  The caller owns the result. */
 struct gpt_index *gpt_index_create (const struct gpt_documents *documents, int seq_length,
                                     int64_t num_samples, int64_t seed,
                                     struct mg_error *err);
 
-/* The same for the documents that 'split' (NULL: all) gives to 'part' of an indexed
- * dataset.  A document is here a sequence of the dataset, as for Megatron's GPTDataset,
- * and document_index holds numbers of sequences.  Errors of split_documents too. */
+/* Build the indices of the documents of 'part' of an indexed dataset, by 'split' (NULL:
+ * all documents).  A document is here a sequence of the dataset, as in Megatron's
+ * GPTDataset, and document_index has numbers of sequences.  NULL also with the errors of
+ * split_documents(). */
 struct gpt_index *gpt_index_create_indexed (const struct indexed *ix, const char *split,
                                             enum split_part part, int seq_length,
                                             int64_t num_samples, int64_t seed,

@@ -1,7 +1,8 @@
-/* growth - how large a text may become by the steps of a tokenizer.json
+/* growth - a limit of the size of a text after the steps of a tokenizer.json
  *
- * A few replacements that each put 64 bytes for one make gigabytes of one byte.  No text that is in
- * use comes near the limit: Unicode's normal forms make at most 18 characters of one.
+ * A few replacements of one byte by 64 would make gigabytes of one byte.  Texts in
+ * practice are far below the limit: Unicode's normal forms make at most 18 characters of
+ * one.
  */
 #ifndef LIBCORE_DATA_GROWTH_H
 #define LIBCORE_DATA_GROWTH_H

@@ -1,4 +1,4 @@
-/* index_text - what tells one index from another, in the words of Megatron-LM.
+/* index_text - the text by which indices differ, as Megatron-LM writes it.
  *
  * Megatron-LM writes all that an index depends on as a JSON text, the unique description
  * of a dataset, and names the files of the index by the text's MD5 sum:
@@ -21,14 +21,15 @@
 #include "libcore/data/split.h"
 #include "megatron/error.h"
 
-/* The tokenizer of a description. Indices do not depend on it, and ours have none; the
- * text is there to give the same as Megatron-LM where it has one like this. */
+/* The tokenizer of a description. Indices do not depend on the tokenizer, and our
+ * descriptions have none.  A description with a tokenizer equals Megatron-LM's, and so do
+ * the files' names. */
 struct index_tokenizer {
     const char *cls;
     int64_t vocab_size;
 };
 
-/* What an index of one dataset depends on. */
+/* The values that an index of one dataset depends on. */
 struct gpt_identity {
     const char *prefix;
     int64_t num_samples; /* GPT_INDEX_ONE_EPOCH: one epoch */
@@ -39,21 +40,21 @@ struct gpt_identity {
     const struct index_tokenizer *tokenizer; /* NULL: none */
 };
 
-/* What an index of a blend depends on. */
+/* The values that an index of a blend depends on. */
 struct blend_identity {
     const struct gpt_identity *datasets; /* [count], all of one part */
     size_t count;
     const double *weights; /* normalised; NULL: 'sizes' */
-    const int64_t *sizes;  /* samples of each dataset, all of which are taken */
-    int64_t size;          /* samples of the blend, where there are weights */
+    const int64_t *sizes;  /* samples of each dataset; the blend has all of them */
+    int64_t size;          /* samples of the blend, if there are weights */
 };
 
 /* The description; NULL with errno EINVAL (the split), ENOMEM. Free it. */
 char *index_text_gpt (const struct gpt_identity *id, struct mg_error *err);
 char *index_text_blend (const struct blend_identity *id, struct mg_error *err);
 
-/* "DIRECTORY/MD5-KIND-PART-" for a description: what the names of its files begin with.
- * NULL with errno ENOMEM. Free it. */
+/* Returns the beginning of the names of a description's files:
+ * "DIRECTORY/MD5-KIND-PART-".  NULL with errno ENOMEM. Free it. */
 char *index_text_name (const char *directory, const char *kind, enum split_part part,
                        const char *text, struct mg_error *err);
 

@@ -1,4 +1,4 @@
-/* indexed - Megatron's indexed dataset: PREFIX.bin (tokens), PREFIX.idx (where they are).
+/* indexed - Megatron's indexed dataset: PREFIX.bin (the tokens) and PREFIX.idx (their places).
  *
  * PREFIX.idx, little-endian, no padding:
  *
@@ -8,16 +8,17 @@
  *     byte 18   u64        number of sequences n
  *     byte 26   u64        number of document indices d (documents + 1)
  *     byte 34   i32[n]     length of each sequence in tokens
- *               i64[n]     its first byte in PREFIX.bin
- *               i64[d]     the sequence that starts each document; the last is n
- *               i8[n]      mode of each sequence (multimodal sets only)
+ *               i64[n]  first byte of each sequence in PREFIX.bin i64[d]  the sequence
+ *               that starts each document; the last is n i8[n]  mode of each sequence
+ *               (multimodal sets only)
  *
  * PREFIX.bin is the sequences one after the other.  A document is zero or more sequences.
  *
- * The reader maps PREFIX.idx, opens PREFIX.bin and checks every field against the two file
- * sizes before it returns, so that nothing read later can leave the files.  A PREFIX.bin that
- * becomes shorter afterwards is an error of indexed_get().  A PREFIX.idx that becomes shorter is
- * one too, or raises SIGBUS (cmd/fault.h reports it); the builder never truncates, it renames.
+ * The reader maps PREFIX.idx, opens PREFIX.bin and checks every field against the two
+ * file sizes before it returns, so that later reads stay inside the files.  A PREFIX.bin
+ * that becomes shorter afterwards is an error of indexed_get().  A PREFIX.idx that
+ * becomes shorter is an error, too, or raises SIGBUS (cmd/fault.h reports it).  The
+ * builder never truncates a file, but renames new files over old ones.
  */
 #ifndef LIBCORE_DATA_INDEXED_H
 #define LIBCORE_DATA_INDEXED_H
@@ -75,11 +76,12 @@ int32_t indexed_length (const struct indexed *ix, size_t i);
 /* First byte of sequence 'i' in PREFIX.bin (0 for an 'i' out of range). */
 int64_t indexed_pointer (const struct indexed *ix, size_t i);
 
-/* First sequence of document 'd', 0 <= d <= number of documents; d = number of documents
- * gives the number of sequences, so that document d is [start (d), start (d + 1)). */
+/* First sequence of document 'd', 0 <= d <= number of documents; for d = number of
+ * documents this is the number of sequences.  Document d is [start (d), start (d +
+ * 1)). */
 size_t indexed_document_start (const struct indexed *ix, size_t d);
 
-/* Mode of sequence 'i', 0 where the file has none; indexed_has_modes() tells. */
+/* Mode of sequence 'i', 0 if the file has no modes (indexed_has_modes()). */
 int indexed_mode (const struct indexed *ix, size_t i);
 int indexed_has_modes (const struct indexed *ix);
 
@@ -90,14 +92,14 @@ int indexed_has_modes (const struct indexed *ix);
 int indexed_get (const struct indexed *ix, size_t sequence, size_t offset, size_t length,
                  int32_t *out, struct mg_error *err);
 
-/* Read 'n' bytes of PREFIX.bin from byte 'at' on.  They must belong to sequences of the index.
- * Tokens are not looked at.  Errors of indexed_get(), but ERANGE. */
+/* Read 'n' bytes of PREFIX.bin from byte 'at' on.  The bytes must belong to sequences of
+ * the index.  Their tokens are not checked.  Errors of indexed_get() but ERANGE. */
 int indexed_read (const struct indexed *ix, int64_t at, size_t n, void *out,
                   struct mg_error *err);
 
 /* Documents [document, document_end) of a dataset, and of them sequences [sequence,
- * sequence_end).  The first document may have begun before 'sequence', and the last one may
- * go on behind 'sequence_end'. */
+ * sequence_end).  The first document may begin before 'sequence', and the last one may
+ * end after 'sequence_end'. */
 struct indexed_range {
     size_t document, document_end;
     size_t sequence, sequence_end;
@@ -118,38 +120,40 @@ int indexed_check_files (const char *prefix, indexed_check_f check, const char *
 
 struct indexed_builder; /* opaque */
 
-/* Begin PREFIX.bin and PREFIX.idx under temporary names beside them. Nothing is visible
- * under PREFIX until finalize, and destroy without finalize removes what was written.
- * NULL with errno of open, EINVAL (a float type), ENOMEM. The caller owns the result. */
+/* Begin to write PREFIX.bin and PREFIX.idx under temporary names in the same directory.
+ * Nothing is visible under PREFIX until finalize, and destroy without finalize removes
+ * what was written.  NULL with errno of open, EINVAL (a float type), ENOMEM. The caller
+ * owns the result. */
 struct indexed_builder *indexed_builder_create (const char *prefix,
                                                 enum indexed_dtype dtype,
                                                 struct mg_error *err);
 
-/* Append 'n' tokens to the sequence under way, which may so be given in pieces of any
- * size. Errors: ERANGE (a token the element type cannot hold, a sequence of more than
- * INT32_MAX tokens), ENOMEM, those of write. */
+/* Append 'n' tokens to the current sequence, which may be appended in pieces of any size.
+ * Errors: ERANGE (a token the element type cannot hold, a sequence of more than INT32_MAX
+ * tokens), ENOMEM, those of write. */
 int indexed_builder_append (struct indexed_builder *b, const int32_t *tokens, size_t n,
                             struct mg_error *err);
 
-/* End the sequence under way (of no tokens if nothing was appended). */
+/* End the current sequence, which is empty if no tokens were appended. */
 int indexed_builder_end_sequence (struct indexed_builder *b, struct mg_error *err);
 
-/* End the document: the sequences ended since the last call are its own. It may have
- * none. EINVAL if a sequence is still under way. */
+/* End the document.  It has the sequences that ended since the last call, or none.
+ * EINVAL if a sequence has not ended. */
 int indexed_builder_end_document (struct indexed_builder *b, struct mg_error *err);
 
 /* Append a range of another dataset: its sequences, their modes, and the ends of its documents.
- * A document that is cut at 'sequence_end' ends there.  Bytes are copied as they are, whatever
- * tokens they stand for.  EINVAL if a sequence or document is under way, if the element type
- * differs, or if only one of both has modes; errors of indexed_read(), write and ENOMEM.  After a
- * failure the builder can only be destroyed. */
+ * A document that is cut at 'sequence_end' ends there.  Bytes are copied without a check
+ * of their tokens.  EINVAL if a sequence or document has not ended, if the element type
+ * differs, or if only one of both has modes; errors of indexed_read(), write and ENOMEM.
+ * After a failure the builder can only be destroyed. */
 int indexed_builder_copy (struct indexed_builder *b, const struct indexed *ix,
                           const struct indexed_range *range, struct mg_error *err);
 
-/* Write the index, flush both files to disk and give them their names, as the bytes that
- * Megatron's IndexedDatasetBuilder writes.  An older set under PREFIX is replaced; its
- * index goes first, so that no moment has an index beside tokens that are not its own.
- * EINVAL if a sequence or document is under way. Once, and last. */
+/* Write the index, flush both files to disk and rename them to their final names.  The
+ * bytes are those of Megatron's IndexedDatasetBuilder.  An older dataset under PREFIX is
+ * replaced.  The older index is removed first, so that an index never stands beside the
+ * tokens of another dataset.  EINVAL if a sequence or document has not ended.  Call this
+ * once, as the last call before destroy. */
 int indexed_builder_finalize (struct indexed_builder *b, struct mg_error *err);
 
 /* Free; without a finalize that succeeded also remove the temporary files. NULL is

@@ -25,7 +25,7 @@ enum {
 
 extern const unsigned char index_magic[MAGIC_SIZE];
 
-/* One row an element type, by code; row 0 is unused. */
+/* One row for each element type, by its code; row 0 is unused. */
 struct dtype_info {
     const char *name;
     size_t size;

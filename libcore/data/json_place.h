@@ -1,7 +1,7 @@
-/* json_place - where a value stands in a JSON file, so that a message can name it
+/* json_place - the place of a value in a JSON file, which messages name
  *
- * A place is on the stack of the function that looks at the value, and points to the place
- * of what the value is part of.
+ * A place is on the stack of the function that reads the value, and points to the place
+ * of the value's parent.
  */
 #ifndef LIBCORE_DATA_JSON_PLACE_H
 #define LIBCORE_DATA_JSON_PLACE_H
@@ -30,7 +30,8 @@ struct json_place json_place_index (const struct json_place *up, size_t index);
 int json_place_error (const struct json_place *place, struct mg_error *err,
                       const char *fmt, ...) __attribute__ ((format (printf, 3, 4)));
 
-/* Text of a file for a message: one line, not too long, not cut inside a character. */
+/* Convert text of a file for a message: one line, of limited length, cut only between
+ * characters. */
 const char *json_place_quote (char to[JSON_PLACE_QUOTE], const char *text, size_t size);
 
 /* Parse 'size' bytes as JSON whose outermost value is an object, with the flags of json_text.h.
@@ -39,14 +40,15 @@ const char *json_place_quote (char to[JSON_PLACE_QUOTE], const char *text, size_
 json_t *json_place_parse (const char *file, const char *text, size_t size, unsigned flags,
                           struct mg_error *err);
 
-/* Read a member of the object at 'place'.  0, or -1 if it has another type.  If it is
- * missing or null, '*value' is left as it is. */
+/* Read a member of the object at 'place'.  0, or -1 if it has another type.  If the
+ * member is missing or null, '*value' stays. */
 int json_place_bool (const struct json_place *place, const json_t *object,
                      const char *key, bool *value, struct mg_error *err);
 int json_place_string (const struct json_place *place, const json_t *object,
                        const char *key, const char **value, struct mg_error *err);
 
-/* The member "type", which must be there, of what must be an object. */
+/* Read the member "type" of a value.  The value must be an object, and the member must
+ * exist. */
 int json_place_type (const struct json_place *place, const json_t *object,
                      const char **type, struct mg_error *err);
 

@@ -1,4 +1,5 @@
-/* md5 - the MD5 sum, by which Megatron-LM names files. Not for anything secret. */
+/* md5 - the MD5 sum, by which Megatron-LM names files. MD5 is not secure, and must not
+ * protect anything. */
 #ifndef LIBCORE_DATA_MD5_H
 #define LIBCORE_DATA_MD5_H
 

@@ -1,4 +1,4 @@
-/* mock - documents that are made up, Megatron-LM's for --mock-data (MockGPTLowLevelDataset).
+/* mock - the made-up documents of Megatron-LM's --mock-data (MockGPTLowLevelDataset).
  *
  * There are 100,000 documents.  Their lengths, 1 to 4095 tokens, are those that NumPy's
  * default_rng (0) draws with integers (1, 4096): the generator PCG64 (XSL RR 128/64) of M. E.

@@ -1,4 +1,4 @@
-/* mt19937 - the generator behind numpy.random.RandomState, to shuffle as it does.
+/* mt19937 - the generator of numpy.random.RandomState, and its shuffle.
  *
  * Mersenne Twister of M. Matsumoto and T. Nishimura, ACM TOMACS 8 (1998) 3-30, seeded by
  * a single integer (init_genrand of their 2002 reference code), which is what
@@ -19,7 +19,7 @@ enum { MT19937_WORDS = 624 };
 
 struct mt19937 {
     uint32_t state[MT19937_WORDS];
-    int used; /* words of 'state' already given out, 0..MT19937_WORDS */
+    int used; /* words of 'state' that were already returned, 0..MT19937_WORDS */
 };
 
 /* Start the stream of RandomState(seed). 0, or -1 (errno ERANGE) if the seed is not in
@@ -29,9 +29,9 @@ int mt19937_seed (struct mt19937 *mt, int64_t seed, struct mg_error *err);
 /* The next 32 random bits. */
 uint32_t mt19937_next (struct mt19937 *mt);
 
-/* A number in [0, max], each as likely: draws masked to the next power of two until one
- * is in range (64-bit draws, high word first, if max needs more than 32 bits). No draw is
- * taken for max 0. */
+/* Returns a number in [0, max], all equally likely.  Draws are masked to the next power
+ * of two until one is in range.  If max needs more than 32 bits, draws have 64 bits, high
+ * word first.  With max 0 nothing is drawn. */
 uint64_t mt19937_interval (struct mt19937 *mt, uint64_t max);
 
 /* RandomState.shuffle of a one-dimensional array: for i = n-1 down to 1, exchange element

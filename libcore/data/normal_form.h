@@ -1,8 +1,8 @@
 /* normal_form - Unicode's normal forms, lower case, marks
  *
- * Which characters there are follows from the version of Unicode that utf8proc was made
- * with; in a build without utf8proc every function fails with errno ENOTSUP.  Texts are
- * valid UTF-8, strays written as utf8.h says; a stray is left as it is.
+ * utf8proc's version of Unicode decides which characters exist.  In a build without
+ * utf8proc every function fails with errno ENOTSUP.  Texts are valid UTF-8, in which
+ * strays are written as in utf8.h; strays do not change.
  */
 #ifndef LIBCORE_DATA_NORMAL_FORM_H
 #define LIBCORE_DATA_NORMAL_FORM_H
@@ -21,7 +21,7 @@ enum normal_form {
     NORMAL_FORM_UNMARK /* all marks (M) are left out */
 };
 
-/* 0, or -1 with errno ENOTSUP and a text if this build cannot. */
+/* Check that this build has the normal forms.  0, or -1 with errno ENOTSUP and a text. */
 int normal_form_check (struct mg_error *err);
 
 /* Append the form of a text to 'out'. -1 with errno ENOTSUP, ENOMEM. */

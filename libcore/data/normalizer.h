@@ -1,4 +1,5 @@
-/* normalizer - what tokenizer.json does to a text before it is cut into words
+/* normalizer - the changes that tokenizer.json makes to a text before the text is cut
+ * into words
  *
  * The kinds NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Prepend, Replace, Strip and
  * Sequence.  Immutable: may be used by many threads, each with a scratch of its own.
@@ -17,22 +18,24 @@
 
 struct normalizer; /* opaque */
 
-/* Make it of the value at 'place', which may be NULL or null: no change.  NULL with errno
- * EINVAL (a fault, or what is not supported, with its path), ENOTSUP (it needs a library
- * that this build lacks), ENOMEM.  The caller owns the result. */
+/* Make a normalizer of the value at 'place'.  A value that is NULL or null makes no
+ * changes.  NULL with errno EINVAL (a fault, or something that is not supported; the text
+ * has its path), ENOTSUP (the normalizer needs a library that this build lacks), ENOMEM.
+ * The caller owns the result. */
 struct normalizer *normalizer_create (const struct json_place *place, const json_t *value,
                                       struct mg_error *err);
 
 /* Free; NULL is allowed; errno is kept. */
 void normalizer_destroy (struct normalizer *normalizer);
 
-/* A text of valid characters, strays written as utf8.h says. */
+/* A text of valid characters, in which strays are written as in utf8.h. */
 struct normal_text {
     const char *data;
     size_t size;
     bool first;  /* the text begins the document */
-    size_t head; /* bytes at its begin that the library aligns with the document's first character:
-                  * 0 if the text is not the first, or has lost this character */
+    size_t head; /* bytes at the beginning that the tokenizers library aligns with the
+                  * document's first character; 0 if the text is not the first one, or if
+                  * this character was removed */
 };
 
 /* Normalise a text.  '*result' is the text itself or lies in one of the two buffers, until the

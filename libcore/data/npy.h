@@ -1,4 +1,4 @@
-/* npy - NumPy's files of one array, for the integers that indices are made of.
+/* npy - NumPy's files of one array, for the integers of indices.
  *
  *     byte 0   6 bytes   "\x93NUMPY"
  *     byte 6   u8, u8    version, 1.0 to 3.0
@@ -29,7 +29,7 @@ struct npy_array {
     const void *data;
 };
 
-/* A file that is mapped; all zero is none. */
+/* A mapped file.  A struct of zeros is no file. */
 struct npy {
     struct npy_array array; /* its data may be unaligned, see npy_open */
     char *path;
@@ -42,20 +42,22 @@ struct npy {
 size_t npy_size (enum npy_type type);
 
 /* Map a file and check all of its header against its size.  0, or -1 with errno of open,
- * EINVAL (the text names file, field, value and what is allowed; also if the elements do
- * not begin at a multiple of their size), ENOMEM, and '*npy' all zero. */
+ * EINVAL (the text names file, field, value and what is allowed; EINVAL also if the
+ * elements do not begin at a multiple of their size), or ENOMEM.  After a failure '*npy'
+ * is all zeros. */
 int npy_open (const char *path, struct npy *npy, struct mg_error *err);
 
-/* Fail with EIO if the file has become shorter within its last page since it was opened: what is
- * missing reads as zeros.  Whole pages that are missing raise SIGBUS.  All zero is allowed. */
+/* Fail with EIO if the file has become shorter within its last page since it was opened;
+ * the missing bytes of that page are read as zeros.  Missing whole pages raise SIGBUS.  A
+ * struct of zeros is allowed. */
 int npy_check (const struct npy *npy, struct mg_error *err);
 
 /* Unmap; all zero is allowed; errno is kept. */
 void npy_close (struct npy *npy);
 
-/* Write a file: in full under another name beside it, flushed to disk, then renamed, so
- * that whoever reads sees none, the older or the whole. Errors: those of open and write,
- * ENOMEM. */
+/* Write a file under another name in the same directory, flush it to disk, then rename
+ * it.  So a reader finds no file, the older one, or the whole new one. Errors: those of
+ * open and write, ENOMEM. */
 int npy_write (const char *path, const struct npy_array *array, struct mg_error *err);
 
 #endif /* LIBCORE_DATA_NPY_H */

@@ -1,6 +1,6 @@
-/* pretoken - cut a text into the words that byte pair encoding works on, as GPT-2 does.
+/* pretoken - cut a text into words for byte pair encoding, as GPT-2 does.
  *
- * A word is the first of these that fits, as long as it can be:
+ * A word matches the first of these forms that fits, and is as long as possible:
  *
  *     's  't  're  've  'm  'll  'd        a contraction's end
  *     letters, or digits, or others        each with at most one blank before
@@ -8,8 +8,8 @@
  *     white space
  *
  * with Unicode's letters (L), numbers (N) and White_Space.  (The regular expression of
- * OpenAI's GPT-2 encoder, 2019; which characters are letters follows from the version of
- * Unicode that PCRE2 was made with.)
+ * OpenAI's GPT-2 encoder, 2019; PCRE2's version of Unicode decides which characters are
+ * letters.)
  */
 #ifndef LIBCORE_DATA_PRETOKEN_H
 #define LIBCORE_DATA_PRETOKEN_H
@@ -20,15 +20,16 @@
 
 struct pretoken; /* opaque; for one thread at a time */
 
-/* NULL with errno ENOTSUP (PCRE2 knows no Unicode), ENOMEM. The caller owns it. */
+/* NULL with errno ENOTSUP (PCRE2 was built without Unicode), ENOMEM.  The caller owns the
+ * result. */
 struct pretoken *pretoken_create (struct mg_error *err);
 
 /* Free; NULL is allowed; errno is kept. */
 void pretoken_destroy (struct pretoken *p);
 
-/* Find where the word ends that begins at byte 'at' of a text in UTF-8, which must be
- * valid, at < size.  Calls from 0 on with at = *end give all words; every byte is in one.
- * 0, or -1 with errno ENOMEM, EIO (a fault of PCRE2, with its text). */
+/* Find the end of the word that begins at byte 'at' < size of a text, which must be valid
+ * UTF-8.  Calls with 0, then with at = *end, find all words; every byte belongs to a
+ * word.  0, or -1 with errno ENOMEM, EIO (a fault of PCRE2, with its text). */
 int pretoken_next (struct pretoken *p, const char *text, size_t size, size_t at,
                    size_t *end, struct mg_error *err);
 

@@ -29,43 +29,44 @@ struct sample_source_ops {
 struct sample_source {
     const struct sample_source_ops *ops;
     void *impl;
-    int64_t num_samples; /* samples that can be asked for */
+    int64_t num_samples; /* number of samples */
     int seq_length;      /* S */
-    int32_t max_token;   /* largest id in tokens and labels; -1: unknown, so that the reader of
-                            a sample must check ids against the vocabulary */
+    int32_t max_token;   /* largest id in tokens and labels; -1: unknown, and the reader
+                            of a sample must check ids against the vocabulary */
 };
 
-/* Samples of the GPT dataset PREFIX.bin/.idx.  'split' ("969,30,1"; NULL: all documents) deals
- * the documents out, and the samples are those of the documents of 'part', in the order of
- * gpt_index.h. There are at least 'num_samples' samples (GPT_INDEX_ONE_EPOCH: one epoch).  All
- * loss weights are 1, as Megatron-LM's without --eod-mask-loss.  NULL with the errors of
- * indexed_open, split_documents and gpt_index_create, or EINVAL if one epoch has no whole
- * sample.  The caller owns the result.
+/* Samples of the GPT dataset PREFIX.bin/.idx.  'split' ("969,30,1"; NULL: all documents)
+ * divides the documents into parts, and the samples are those of the documents of 'part',
+ * in the order of gpt_index.h. There are at least 'num_samples' samples
+ * (GPT_INDEX_ONE_EPOCH: one epoch).  All loss weights are 1, as Megatron-LM's without
+ * --eod-mask-loss.  NULL with the errors of indexed_open, split_documents and
+ * gpt_index_create, or EINVAL if one epoch has no whole sample.  The caller owns the
+ * result.
  */
 struct sample_source *sample_source_gpt_create (const char *prefix, const char *split,
                                                 enum split_part part, int seq_length,
                                                 int64_t num_samples, int64_t seed,
                                                 struct mg_error *err);
 
-/* The same for the dataset that 'id' describes.  If 'cache' is not NULL, it is a directory of files
- * from which the index is read.  Errors are also those of gpt_cache_open.
+/* Make the source of the dataset that 'id' describes.  If 'cache' is not NULL, the index
+ * is read from files in this directory.  Errors also of gpt_cache_open().
  */
 struct sample_source *sample_source_gpt_open (const char *cache,
                                               const struct gpt_identity *id,
                                               struct mg_error *err);
 
-/* What the samples of mock data depend on. */
+/* The values that the samples of mock data depend on. */
 struct mock_identity {
     int32_t vocab_size, eod; /* mock.h */
-    enum split_part part;    /* of "1,1,1", whatever --split is, as in Megatron-LM */
+    enum split_part part;    /* a part of "1,1,1", whatever --split is, as in Megatron-LM */
     int seq_length;
     int64_t num_samples;     /* at least so many; GPT_INDEX_ONE_EPOCH: one epoch */
-    int64_t seed;            /* of the order */
+    int64_t seed;            /* seed of the order */
 };
 
-/* The same for documents that are made up (mock.h), with which a run needs no data.  NULL with the
- * errors of gpt_index_create, or EINVAL if one epoch has no whole sample.  The caller owns the
- * result.
+/* Make the source of made-up documents (mock.h), so that a run needs no data.  NULL with
+ * the errors of gpt_index_create, or EINVAL if one epoch has no whole sample.  The caller
+ * owns the result.
  */
 struct sample_source *sample_source_mock_create (const struct mock_identity *id,
                                                  struct mg_error *err);
@@ -80,7 +81,7 @@ struct sample_source *sample_source_mock_create (const struct mock_identity *id,
 struct sample_source *sample_source_batches_create (const char *file,
                                                     struct mg_error *err);
 
-/* G of a source made by sample_source_batches_create, 0 of any other. */
+/* Returns G of a source that sample_source_batches_create() made, 0 for any other source. */
 int64_t sample_source_global_batch (const struct sample_source *source);
 
 /* Free a source and what it holds; NULL is allowed; errno is kept. */

@@ -1,4 +1,4 @@
-/* split - which documents are for training, which for validation and which for test.
+/* split - divide documents into those for training, for validation and for test.
  *
  * A split is up to three weights for train, valid and test, in this order ("969,30,1";
  * missing ones are 0).  With the cumulated and normalised weights x0 = 0 <= x1 <= x2 <=
@@ -24,17 +24,19 @@ const char *split_part_name (enum split_part part);
 /* Part by name; -1 with errno EINVAL and a text that lists the names. */
 int split_part_by_name (const char *name, enum split_part *part, struct mg_error *err);
 
-/* Parse one to three weights (digits and a decimal point) between separators: one of
- * ",", "/", ";", ":", blanks around it, or blanks only. -1 with errno EINVAL if there
- * are more, none, a sign or any other character, or if all weights are 0. */
+/* Parse one to three weights (digits and a decimal point).  A separator is one of ",",
+ * "/", ";" and ":", with or without blanks around it, or blanks alone.  -1 with errno
+ * EINVAL if there are no weights or more than three, if there is a sign or any other
+ * character, or if all weights are 0. */
 int split_parse (const char *text, struct split *split, struct mg_error *err);
 
 /* Documents [*begin, *end) of 'count' that belong to 'part'; may be empty. */
 void split_range (const struct split *split, enum split_part part, int64_t count,
                   int64_t *begin, int64_t *end);
 
-/* The three above for a user's text: an empty part is an error too (errno ENODATA), as
- * nothing can be drawn from it. 'text' NULL means all documents, whatever the part. */
+/* Find the documents of 'part' by a user's text.  An empty part is an error, too
+ * (ENODATA), since it has no samples. 'text' NULL means all documents, whatever the
+ * part. */
 int split_documents (const char *text, enum split_part part, int64_t count,
                      int64_t *begin, int64_t *end, struct mg_error *err);
 

@@ -1,8 +1,8 @@
-/* splitter - the words that tokenizer.json cuts a text into, its "pre_tokenizer"
+/* splitter - cut a text into words as the "pre_tokenizer" of a tokenizer.json does
  *
  * The kinds Split, ByteLevel, Digits, Punctuation, Whitespace, WhitespaceSplit, Metaspace
- * and Sequence.  Each step of a sequence cuts the pieces that the step before made.
- * Immutable: may be used by many threads, each with a scratch of its own.
+ * and Sequence.  Each step of a sequence cuts the pieces of the step before.  Immutable:
+ * may be used by many threads, each with a scratch of its own.
  */
 #ifndef LIBCORE_DATA_SPLITTER_H
 #define LIBCORE_DATA_SPLITTER_H
@@ -17,16 +17,16 @@
 #include "libcore/data/text_buffer.h"
 #include "megatron/error.h"
 
-/* What the words are made of. */
+/* The characters of the words. */
 enum splitter_words {
     SPLITTER_TEXT,  /* characters of the text; strays are written as utf8.h says */
-    SPLITTER_BYTES, /* the same, to be taken as bytes: there is a ByteLevel */
-    SPLITTER_CHARS  /* characters that stand for bytes: a step follows a ByteLevel */
+    SPLITTER_BYTES, /* bytes of the text, because there is a ByteLevel */
+    SPLITTER_CHARS  /* characters that stand for bytes, because a step follows a ByteLevel */
 };
 
 enum { SPLITTER_MAX_STEPS = 32 };
 
-/* For one thread. All zero but for 'regex' is a good beginning. */
+/* Memory for one thread.  At first all members but 'regex' are zeros. */
 struct splitter_scratch {
     struct regex_scratch *regex; /* lent */
     struct text_buffer buffers[SPLITTER_MAX_STEPS];
@@ -51,9 +51,9 @@ void splitter_destroy (struct splitter *splitter);
 
 enum splitter_words splitter_words (const struct splitter *splitter);
 
-/* Call 'word' for each word of a text.  'head' is that of struct normal_text (normalizer.h): a
- * Metaspace with the scheme "first" goes by it.  -1 if 'word' returned it, or with errno ENOMEM,
- * EIO (regex.h). */
+/* Call 'word' for each word of a text.  'head' is that of struct normal_text
+ * (normalizer.h), which a Metaspace with the scheme "first" uses.  -1 if 'word' returned
+ * it, or with errno ENOMEM, EIO (regex.h). */
 int splitter_run (const struct splitter *splitter, struct splitter_scratch *scratch,
                   const char *text, size_t size, size_t head, splitter_word_f *word,
                   void *arg, struct mg_error *err);

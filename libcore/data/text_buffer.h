@@ -6,7 +6,7 @@
 
 #include "megatron/error.h"
 
-/* All zero is an empty one. */
+/* A buffer of zeros is empty. */
 struct text_buffer {
     char *data;
     size_t size;
@@ -20,7 +20,7 @@ int text_buffer_reserve (struct text_buffer *buffer, size_t more, struct mg_erro
 int text_buffer_append (struct text_buffer *buffer, const char *text, size_t size,
                         struct mg_error *err);
 
-/* Free what it holds; it is empty again. */
+/* Free the text.  The buffer is then empty. */
 void text_buffer_clear (struct text_buffer *buffer);
 
 #endif /* LIBCORE_DATA_TEXT_BUFFER_H */

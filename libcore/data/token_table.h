@@ -13,7 +13,7 @@ struct token_span {
     size_t size;
 };
 
-/* All zero: none, which token_table_clear() accepts. */
+/* A table of zeros is empty; token_table_clear() accepts it. */
 struct token_table {
     int32_t num_ids;
     struct token_span *spans; /* [num_ids] */
@@ -38,7 +38,7 @@ void token_table_index (struct token_table *table, int32_t id);
 /* Id of a token that was indexed, or -1. */
 int32_t token_table_find (const struct token_table *table, const char *bytes, size_t size);
 
-/* The bytes of a token, lent until the next token_table_set(). */
+/* Returns the bytes of a token, valid until the next token_table_set(). */
 const char *token_table_get (const struct token_table *table, int32_t id, size_t *size);
 
 #endif /* LIBCORE_DATA_TOKEN_TABLE_H */

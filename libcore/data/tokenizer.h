@@ -1,19 +1,20 @@
 /* tokenizer - text to token ids and back.
  *
- * One ops table a kind of tokenizer, listed in tokenizer.c under Megatron-LM's names for
- * --tokenizer-type.
+ * Each kind of tokenizer has a table of operations.  tokenizer.c lists the tables under
+ * Megatron-LM's names for --tokenizer-type.
  *
  * ByteLevel: ids 0-255 are the bytes of the text, whatever their encoding, and 256 ends a
  * document; the vocabulary has 257 entries.  GPT2BPETokenizer: byte pair encoding by
- * GPT-2's two files (bpe.h) of GPT-2's words (pretoken.h).  Both take any bytes for a
- * text, and give each of them back.  HuggingFaceTokenizer: what a tokenizer.json says
- * (tokenizer_json.h); it takes any bytes, and gives them back if the file keeps them.
+ * GPT-2's two files (bpe.h) of GPT-2's words (pretoken.h).  Both accept any bytes as a
+ * text, and convert ids back to the same bytes.  HuggingFaceTokenizer: the tokenizer that
+ * a tokenizer.json describes (tokenizer_json.h).  It accepts any bytes, and converts ids
+ * back to the same bytes if the steps of the file do not change the text.
  *
- * NullTokenizer, for data that other programs have made of numbers: ids are written in digits, and
- * the last one ends a document.
+ * NullTokenizer is for data that other programs have made of numbers: the text of an id
+ * is its digits, and the last id ends a document.
  *
- * A tokenizer is used by one thread at a time, since it may remember what it has seen;
- * tokenizer_fork makes one for another thread.
+ * One thread at a time may use a tokenizer, since it may cache words; tokenizer_fork()
+ * makes a tokenizer for another thread.
  */
 #ifndef LIBCORE_DATA_TOKENIZER_H
 #define LIBCORE_DATA_TOKENIZER_H
@@ -24,7 +25,7 @@
 
 #include "megatron/error.h"
 
-/* A growing array of ids; all zero is an empty one. The user frees 'ids'. */
+/* A growing array of ids.  A buffer of zeros is empty.  The user of the buffer frees 'ids'. */
 struct token_buffer {
     int32_t *ids;
     size_t count;
@@ -37,21 +38,23 @@ struct tokenizer_files {
     const char *merge; /* --merge-file, vocab.bpe of GPT-2 */
     const char *model; /* --tokenizer-model, a tokenizer.json or its directory */
     bool no_special_tokens; /* --tokenizer-hf-no-include-special-tokens: put no tokens
-                             * around a text, such as one that begins it */
-    int32_t vocab_size; /* --vocab-size, of NullTokenizer; others have their own; 0: not given */
+                             * before or after a text */
+    int32_t vocab_size; /* --vocab-size, for NullTokenizer alone; 0: not given */
     bool has_eod;       /* --null-tokenizer-eod-id is given ... */
-    int32_t eod;        /* ... and is this */
+    int32_t eod;        /* ... with this value */
 };
 
 struct tokenizer_ops {
     const char *name; /* value of --tokenizer-type */
-    /* encode (a + b) is encode (a) + encode (b) wherever a text is cut, so that a long
-     * one may be given in pieces. */
+    /* encode (a + b) equals encode (a) + encode (b) wherever a text is cut, so a long
+     * text may be encoded in pieces. */
     bool any_cut;
-    bool needs_files; /* vocab and merge of tokenizer_files */
-    bool needs_model; /* model of tokenizer_files; with neither it reads no file */
+    bool needs_files; /* needs vocab and merge of tokenizer_files */
+    bool needs_model; /* needs model of tokenizer_files; a kind that needs neither reads
+                       * no file */
     bool needs_vocab_size; /* of tokenizer_files */
-    /* Make *impl; 'files' is what these say. NULL: it has no state. */
+    /* Make *impl.  'files' has the members that needs_files, needs_model and
+     * needs_vocab_size ask for.  NULL: the tokenizer has no state. */
     int (*create) (const struct tokenizer_files *files, void **impl,
                    struct mg_error *err);
     /* Make *other for another thread, which may point into 'impl'. NULL: no state. */
@@ -60,12 +63,12 @@ struct tokenizer_ops {
     int32_t (*vocab_size) (const void *impl);
     /* Id that ends a document. Required. */
     int32_t (*eod) (const void *impl);
-    /* The bytes of a token, lent until the next call; 0 <= id < vocab_size. An id that is no
-     * text has none. Required. */
+    /* Returns the bytes of a token, valid until the next call; 0 <= id < vocab_size.  An
+     * id that is no text has no bytes.  Required. */
     const char *(*token) (const void *impl, int32_t id, size_t *size);
-    /* Append the ids of 'size' bytes of text, all of it unless any_cut is set, to 'out'.
-     * No id for end of document, nothing at all for empty text. On failure out->count is
-     * as before. Required. */
+    /* Append the ids of 'size' bytes of text to 'out'.  Unless any_cut is set, this is
+     * the whole text.  The end of a document is not appended.  An empty text has no ids.
+     * On failure out->count is unchanged.  Required. */
     int (*encode) (void *impl, const char *text, size_t size,
                    struct token_buffer *out, struct mg_error *err);
     /* Free impl. NULL: nothing to free. */
@@ -83,16 +86,16 @@ extern const struct tokenizer_ops tokenizer_hf_ops;
 extern const struct tokenizer_ops tokenizer_null_ops;
 
 /* Check that there is a tokenizer of this type, and that 'files' names the files that it needs
- * and no other.  The case of the type's letters does not matter.  'files' NULL: none is named.  0,
- * or -1 with errno EINVAL and a text that lists the types or names the file's option.  Opens no
- * file.
+ * and no other.  The case of the type's letters does not matter.  'files' NULL: no file
+ * is named.  0, or -1 with errno EINVAL and a text that lists the types or names the
+ * file's option.  Opens no file.
  */
 int tokenizer_check (const char *type, const struct tokenizer_files *files,
                      struct mg_error *err);
 
-/* The same, and make the tokenizer. NULL with errno EINVAL for that or a file that is
- * faulty, those of open, ENOTSUP if this build lacks a library that it needs, ENOMEM.
- * The caller owns the result. */
+/* Check the same, then make the tokenizer.  NULL with errno EINVAL if the check fails or
+ * a file is faulty, an errno of open(), ENOTSUP if this build lacks a library that the
+ * tokenizer needs, ENOMEM.  The caller owns the result. */
 struct tokenizer *tokenizer_create (const char *type, const struct tokenizer_files *files,
                                     struct mg_error *err);
 
@@ -104,7 +107,7 @@ struct tokenizer *tokenizer_fork (const struct tokenizer *tokenizer,
 /* Free; NULL is allowed; errno is kept. */
 void tokenizer_destroy (struct tokenizer *tokenizer);
 
-/* The ops of the same names. */
+/* These functions call the operations of the same names. */
 int32_t tokenizer_vocab_size (const struct tokenizer *tokenizer);
 int32_t tokenizer_eod (const struct tokenizer *tokenizer);
 const char *tokenizer_token (const struct tokenizer *tokenizer, int32_t id, size_t *size);

@@ -1,4 +1,4 @@
-/* tokenizer_json - what a tokenizer.json of the tokenizers library says
+/* tokenizer_json - the parts of a tokenizer.json of the tokenizers library
  *
  *     added_tokens    added_tokens.h
  *     normalizer      normalizer.h
@@ -11,7 +11,7 @@
  *     truncation,     not read: they are for batches of a model, and what trains with the
  *     padding         library turns them off
  *
- * What a file asks for and is not in these lists is refused, with its path in the file.
+ * Any other part of a file is refused, with its path in the file.
  */
 #ifndef LIBCORE_DATA_TOKENIZER_JSON_H
 #define LIBCORE_DATA_TOKENIZER_JSON_H
@@ -32,12 +32,12 @@ struct tokenizer_json {
     struct normalizer *normalizer;
     struct splitter *splitter;
     struct subword *subword;
-    struct added_tokens *raw;        /* looked for before the text is normalised */
+    struct added_tokens *raw;        /* searched before the text is normalised */
     struct added_tokens *normalized; /* and after */
-    struct token_table shown;        /* the text that each id stands for */
+    struct token_table shown;        /* the text of each id */
     int32_t num_ids;                 /* one more than the largest id */
     int32_t eod;
-    struct token_buffer before, after; /* ids that a model wants around a text */
+    struct token_buffer before, after; /* ids that a model expects before and after a text */
 };
 
 /* Parse the text of a file, whose name is for messages.  'eod' is the token that ends a

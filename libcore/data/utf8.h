@@ -1,9 +1,10 @@
 /* utf8 - characters of a text in UTF-8
  *
  * A stray byte is one that is part of no character (RFC 3629: the shortest form, no
- * surrogates, up to U+10FFFF).  Where a text must be of characters only, each stray byte
- * 0xNN is written as the surrogate U+DCNN, three bytes that no valid text has, and which
- * is no letter, digit, space or mark.  utf8_decode() reads these too.
+ * surrogates, up to U+10FFFF).  If a text must consist of characters, each stray byte
+ * 0xNN is written as the surrogate U+DCNN.  The three bytes of this surrogate occur in no
+ * valid text, and it is no letter, digit, space or mark. utf8_decode() reads these
+ * surrogates, too.
  */
 #ifndef LIBCORE_DATA_UTF8_H
 #define LIBCORE_DATA_UTF8_H
@@ -17,13 +18,14 @@
 
 enum { UTF8_MAX = 4, UTF8_STRAY = 0xdc00, UTF8_STRAY_SIZE = 3 };
 
-/* The characters that Unicode calls White_Space, for the inside of a class of PCRE2,
- * whose own \s takes U+180E for one, which Unicode has not done since 6.3. */
+/* The characters that Unicode calls White_Space, to be used inside a class of PCRE2.
+ * PCRE2's own \s contains U+180E, which has not been White_Space since Unicode 6.3. */
 #define UTF8_SPACES \
     "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}" \
     "\\x{202f}\\x{205f}\\x{3000}"
 
-/* Bytes of the character at 'p', which has 'left' bytes; 0 if there is none. */
+/* Returns the number of bytes of the character at 'p', where 'left' bytes are left; 0 if
+ * no character begins there. */
 size_t utf8_size (const char *p, size_t left);
 
 /* Offset of the first stray byte from 'at' on, or 'size'. */
@@ -32,7 +34,8 @@ size_t utf8_find_stray (const char *text, size_t size, size_t at);
 /* The character at 'p' and its bytes.  The text must be valid, strays written as above. */
 uint32_t utf8_decode (const char *p, size_t *size);
 
-/* Offset where the character that ends at 'at' begins; at > 0, the text as above. */
+/* Returns the offset where the character that ends at 'at' begins.  'at' is above 0, and
+ * the text is as above. */
 size_t utf8_previous (const char *text, size_t at);
 
 /* Write the character, at most UTF8_MAX bytes; returns how many. */
@@ -48,7 +51,8 @@ int utf8_stray_at (const char *p, size_t left);
 int utf8_write_strays (struct text_buffer *out, const char *text, size_t size,
                        struct mg_error *err);
 
-/* Set 'out' to the bytes that such a text stands for. -1 with errno ENOMEM. */
+/* Set 'out' to the text with its written strays converted back to stray bytes. -1 with
+ * errno ENOMEM. */
 int utf8_read_strays (struct text_buffer *out, const char *text, size_t size,
                       struct mg_error *err);
 

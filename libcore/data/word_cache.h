@@ -1,7 +1,7 @@
-/* word_cache - the ids of short words that were there before
+/* word_cache - a cache of the ids of short words
  *
- * One cache line a word; a new word takes the place of the one that was there.  For one
- * thread.
+ * Each row is one cache line and has one word; a new word replaces the word in its row.
+ * For one thread.
  */
 #ifndef LIBCORE_DATA_WORD_CACHE_H
 #define LIBCORE_DATA_WORD_CACHE_H
@@ -25,7 +25,8 @@ struct word_cache_row {
 /* NULL with errno ENOMEM. The caller frees it by free(). */
 struct word_cache_row *word_cache_create (struct mg_error *err);
 
-/* The row where a word of 1 to WORD_CACHE_TEXT bytes is, or would be. */
+/* Returns the row for a word of 1 to WORD_CACHE_TEXT bytes, whether the word is there or
+ * not. */
 struct word_cache_row *word_cache_row (struct word_cache_row *cache, const char *word,
                                        size_t size);
 

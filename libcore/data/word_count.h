@@ -14,9 +14,9 @@ struct word {
     int64_t count;
 };
 
-/* All zero: none. */
+/* A struct of zeros is empty. */
 struct word_count {
-    struct word *words; /* in the order of their first */
+    struct word *words; /* in the order of their first occurrence */
     size_t num_words, max_words;
     struct text_buffer bytes;
     uint32_t *rows; /* [mask + 1], word number + 1 by the hash of its bytes; 0: free */

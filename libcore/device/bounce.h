@@ -1,7 +1,8 @@
 /* bounce - pinned host memory through which the host reads and writes device memory.
  *
- * A device may refuse copies to and from pageable host memory (device.h).  What the host has
- * elsewhere, in arrays of its caller or in a file's buffer, goes through a bounce in parts.
+ * A device may refuse copies to and from pageable host memory (device.h).  Data in other
+ * host memory, such as arrays of a caller or the buffer of a file, are copied through a
+ * bounce in parts.
  */
 #ifndef LIBCORE_DEVICE_BOUNCE_H
 #define LIBCORE_DEVICE_BOUNCE_H

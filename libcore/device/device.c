@@ -293,7 +293,7 @@ static void forget (struct mg_device *device, const char *ptr)
     free (block);
 }
 
-/* Is a part of host memory inside of a block? */
+/* True if a part of host memory is inside a block. */
 static bool is_pinned (struct mg_device *device, const char *ptr, size_t size)
 {
     bool inside = false;

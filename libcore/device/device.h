@@ -7,8 +7,8 @@
  * There are two kinds of memory.  Device memory comes from device_alloc(); all other memory is host
  * memory.  The host does not read or write device memory.  Only kernels, the copies and sets below,
  * and collectives of the device's data communicators do, and these do not touch host memory, except
- * for the host side of a copy.  The memory of the CPU device is ordinary memory, so that a mistake
- * goes unnoticed there; on the guarded devices a mistake ends the process.
+ * for the host side of a copy.  The memory of the CPU device is ordinary memory, so a
+ * mistake has no effect there; on the guarded devices a mistake ends the process.
  */
 #ifndef LIBCORE_DEVICE_DEVICE_H
 #define LIBCORE_DEVICE_DEVICE_H
@@ -30,9 +30,9 @@ struct device_choice {
                     number was given */
 };
 
-/* Read "NAME" or "NAME:ORDINAL".  'tests': devices of tests are allowed.  Looks for no device.
- * 0, or -1, errno and a text: ENODEV for a name that no backend has, EINVAL or ERANGE for what is
- * no ordinal.
+/* Read "NAME" or "NAME:ORDINAL".  With 'tests', devices of tests are allowed.  Whether
+ * the device exists is not checked.  0, or -1, errno and a text: ENODEV for a name that
+ * no backend has, EINVAL or ERANGE for an invalid ordinal.
  */
 int device_choose (const char *text, bool tests, struct device_choice *choice,
                    struct mg_error *err);
@@ -49,9 +49,9 @@ struct device_config {
      * device that shares.
      */
     struct mg_device *share;
-    /* Plan for the named device, which may not be there: no module is loaded.  What
-     * device_kernels() returns then only knows scratch memory (kern_scratch()); all else is the
-     * CPU's.
+    /* Plan for the named device, which need not exist: no module is loaded.
+     * device_kernels() then only computes scratch memory (kern_scratch()); everything
+     * else is the CPU's.
      */
     bool planned;
 };
@@ -62,8 +62,8 @@ void device_destroy (struct mg_device *device);
 
 const char *device_name (const struct mg_device *device);
 
-/* What the processor calls itself, how many bytes of memory it has, and the version of what runs on
- * it: the instruction set of the CPU's kernels, the release of a GPU's driver.
+/* The processor's name, its bytes of memory, and the version of its software: the
+ * instruction set of the CPU's kernels, or the release of a GPU's driver.
  */
 struct device_info {
     char name[80];
@@ -123,8 +123,8 @@ int device_set (struct mg_stream *stream, void *to, int byte, size_t size,
 int device_fetch (struct mg_stream *stream, void *to, const void *from, size_t size,
                   struct mg_error *err);
 
-/* True if the address is in the device's memory.  A device that cannot know returns 'hoped', the
- * answer with which the caller goes on.
+/* True if the address is in the device's memory.  A device that cannot find out returns
+ * 'hoped', the answer that the caller expects.
  */
 bool device_holds (const struct mg_device *device, const void *ptr, bool hoped);
 
@@ -134,9 +134,9 @@ size_t device_allocated (const struct mg_device *device);
 /* Bytes that device_host_alloc() has allocated and that are not freed. */
 size_t device_host_allocated (struct mg_device *device);
 
-/* How often the host has waited: for streams (mg_stream_synchronize(), device_fetch(),
- * communicators' calls without a stream), and for events (mg_event_synchronize()).  A wait counts
- * whether the work was done already or not.
+/* The number of times that the host has waited: for streams (mg_stream_synchronize(),
+ * device_fetch(), communicators' calls without a stream), and for events
+ * (mg_event_synchronize()).  A wait also counts if the work was already done.
  */
 struct device_waits {
     uint64_t streams, events;

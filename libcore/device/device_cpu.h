@@ -1,4 +1,5 @@
-/* device_cpu - the CPU device's functions that the guarded device is made of; see device_ops.h. */
+/* device_cpu - functions of the CPU device that the guarded device uses; device_ops.h has
+ * the contracts. */
 #ifndef LIBCORE_DEVICE_DEVICE_CPU_H
 #define LIBCORE_DEVICE_DEVICE_CPU_H
 
@@ -10,10 +11,10 @@ void *cpu_alloc (struct mg_device *device, size_t size);
 void cpu_free (struct mg_device *device, void *ptr);
 size_t cpu_available (const struct mg_device *device);
 
-/* As device_describe(), of this machine's processors; 'kernels' run on them. */
+/* device_describe() for this machine's processors, on which 'kernels' run. */
 void cpu_describe (const struct kernels *kernels, struct device_info *info);
 
-/* A copy or set goes to stream_submit() where it cannot be done at once. */
+/* A copy or set that cannot be done at once is passed to stream_submit(). */
 int cpu_copy (struct mg_stream *stream, enum device_copy kind, void *to, const void *from,
               size_t size, struct mg_error *err);
 int cpu_set (struct mg_stream *stream, void *to, int byte, size_t size, struct mg_error *err);

@@ -1,4 +1,4 @@
-/* device_ops - what a backend of device.h and megatron/stream.h provides.
+/* device_ops - the functions that a backend of device.h and megatron/stream.h provides.
  *
  * The front ends (device.c, stream.c) check arguments and keep the common parts; a
  * backend embeds 'struct mg_stream' and 'struct mg_event' first in its own.  Every slot
@@ -24,19 +24,20 @@ enum { STREAM_NAME_MAX = 32, GRAPH_MAX_STREAMS = 16 };
 
 enum device_copy { COPY_UPLOAD, COPY_DOWNLOAD, COPY_ON_DEVICE };
 
-/* What a backend may call in the library.  New members go to the end. */
+/* The library's functions that a backend may call.  New members go to the end. */
 struct device_host {
     int (*error_set) (struct mg_error *err, int errnum, const char *fmt, ...)
         __attribute__ ((format (printf, 3, 4)));
-    /* Has the device failed?  A wait of the backend's own asks this again and again. */
+    /* 0, or -1 and a text if the device has failed.  A wait inside the backend must call
+     * this repeatedly. */
     int (*check) (struct mg_device *device, struct mg_error *err);
     void (*fail) (struct mg_device *device, const char *text);
-    /* What messages call an operation (kernels.h). */
+    /* The name of an operation (kernels.h) in messages. */
     const char *(*kernel_name) (enum kern_op op);
-    /* The CPU's backend, for one whose memory is the host's, too. */
+    /* The CPU's backend, which a backend with host memory can use. */
     const struct device_ops *cpu;
-    /* How a backend's slots wait: queue_wait_for(), which ends at the device's deadline and when
-     * the device fails, and which device_waiting() shows.
+    /* The wait of a backend's slots: queue_wait_for(), which ends at the device's
+     * deadline and when the device fails. device_waiting() reports this wait.
      */
     int (*wait) (struct mg_device *device, const struct queue_wait *wait, struct mg_error *err);
 };
@@ -44,7 +45,8 @@ struct device_host {
 struct device_ops {
     const char *name;
 
-    /* Can this backend be used here? Does not block. On false, 'err' says why. */
+    /* True if this backend can be used on this machine.  Does not block.  If false, 'err'
+     * has the reason. */
     bool (*usable) (const struct device_host *host, struct mg_error *err);
 
     /* Fill device->impl and device->kernels.  device->host is set.  device->ordinal is 0 or more,
@@ -54,11 +56,11 @@ struct device_ops {
      */
     int (*create) (struct mg_device *device, struct mg_error *err);
 
-    /* Free what create() made, also where it got half way. Keeps errno. */
+    /* Free the result of create(), also if create() failed half way.  Keeps errno. */
     void (*destroy) (struct mg_device *device);
 
-    /* Memory as device_alloc() promises; size is not 0. NULL, errno and no text on
-     * failure: the front end says the size.
+    /* Memory as device_alloc() promises; size is not 0. NULL and errno on failure,
+     * without a text: the front end's text has the size.
      */
     void *(*alloc) (struct mg_device *device, size_t size);
     void (*free) (struct mg_device *device, void *ptr);
@@ -85,11 +87,12 @@ struct device_ops {
     int (*set) (struct mg_stream *stream, void *to, int byte, size_t size,
                 struct mg_error *err);
 
-    /* Is this an address in memory of alloc()?  NULL: the backend cannot tell. */
+    /* True if the address is in memory of alloc().  NULL: the backend cannot find out. */
     bool (*holds) (const struct mg_device *device, const void *ptr);
 
     /* Kernels on the stream use this memory as scratch from now on (stream_reserve_scratch()).
-     * NULL: the memory goes; the stream is done and will be destroyed.
+     * 'memory' NULL: the stream has no scratch memory any more; its work is done, and it
+     * will be destroyed.
      */
     int (*give_scratch) (struct mg_stream *stream, void *memory, size_t size,
                          struct mg_error *err);
@@ -112,10 +115,11 @@ struct device_ops {
      */
     bool (*stream_idle) (const struct mg_stream *stream);
 
-    /* Host work in stream order: stream_submit().  NULL: the backend takes none. */
+    /* Host work in stream order: stream_submit().  NULL: the backend has no host work. */
     int (*submit) (struct mg_stream *stream, struct work *work, struct mg_error *err);
 
-    /* What the backend's libraries call a stream (a cudaStream_t).  NULL: there is no such thing.
+    /* The handle of a stream in the backend's libraries (a cudaStream_t).  NULL: there is
+     * no handle.
      */
     void *(*stream_native) (const struct mg_stream *stream);
 
@@ -139,28 +143,28 @@ struct device_ops {
     const struct graph_ops *graph;
 };
 
-/* The front end (graph.c) knows which streams are in a capture and refuses what no graph can have.
- * A backend gets only work that is right.
+/* The front end (graph.c) keeps the streams of a capture, and refuses work that no graph
+ * can have.  So a backend only gets legal work.
  */
 struct graph_ops {
     /* Begin a capture on a stream.  NULL and a text on failure. */
     void *(*begin) (struct mg_stream *stream, struct mg_error *err);
 
     /* Take a call, instead of running it, on a stream of the capture.  The arguments are only valid
-     * during the call.  A record of an event and a wait for one are work, too.  NULL, both: the
-     * backend's libraries take what is enqueued by themselves; the front end then enqueues it.
-     * What the host does for such work, like the flight recorder's entry of a collective, happens
-     * at the capture and not at a replay.
+     * during the call.  A record of an event and a wait for one are work, too.  Both
+     * NULL: the backend's libraries capture enqueued work by themselves, and the front
+     * end enqueues it.  The host's part of such work, like the flight recorder's entry of
+     * a collective, then happens at the capture and not at a replay.
      */
     int (*kernel) (void *capture, const struct kernels *k, const struct kern_call *call,
                    struct mg_error *err);
     int (*work) (void *capture, struct mg_stream *stream, const struct graph_work *work,
                  struct mg_error *err);
 
-    /* Make a graph of what was captured.  NULL and a text on failure. */
+    /* Make a graph of the captured work.  NULL and a text on failure. */
     void *(*instantiate) (void *capture, struct mg_error *err);
 
-    /* Forget the capture, whether a graph was made of it or not. */
+    /* Free the capture, whether a graph was made of it or not. */
     void (*destroy) (void *capture);
 
     /* Enqueue all work of a graph. */
@@ -187,7 +191,7 @@ struct mg_device {
     pthread_mutex_t lock;      /* of that list */
     struct kernels *kernels;
     void *impl; /* the backend's */
-    const char *planned;    /* name of the device that is planned for, NULL: this one */
+    const char *planned;    /* name of the planned device, NULL: this device */
     struct kernels planner; /* its kernels, then also at 'kernels' ... */
     struct kernels *real;   /* ... and those of the backend */
 };
@@ -210,7 +214,7 @@ struct mg_event {
     uint32_t clock[GRAPH_MAX_STREAMS];  /* then: of its stream (graph.c) */
 };
 
-/* Record an event, or wait for one, within the thread's capture (graph.c). */
+/* Record an event, or wait for an event, within the thread's capture (graph.c). */
 void graph_record_event (struct mg_event *event, struct mg_stream *stream);
 int graph_wait_event (struct mg_stream *stream, struct mg_event *event, struct mg_error *err);
 

@@ -1,15 +1,16 @@
-/* graph - work that is recorded once and run as a whole, as often as wanted.
+/* graph - work that is recorded once and run as a whole, any number of times.
  *
- * Between graph_begin() and graph_end(), the calling thread captures: what it enqueues on the
- * streams of the capture becomes a part of the graph and does not run.  The capture begins with
- * one stream.  Another stream of the device joins the capture when it waits for an event that was
- * recorded in the capture (a fork).  The first stream must have waited for all work of the others
- * when the capture ends (joins).  graph_replay() then does what the same calls would do: it
- * enqueues the work on the same streams, in the same order, with the same arguments.
+ * Between graph_begin() and graph_end(), the calling thread captures: work that it
+ * enqueues on the streams of the capture becomes a part of the graph and does not run.
+ * The capture begins with one stream.  Another stream of the device joins the capture
+ * when it waits for an event that was recorded in the capture (a fork).  The first stream
+ * must have waited for all work of the others when the capture ends (joins).
+ * graph_replay() then does what the same calls would do: it enqueues the work on the same
+ * streams, in the same order, with the same arguments.
  *
- * A replay repeats work of the device and nothing that the host does in between.  So a capture
- * refuses what it could not repeat, with a text that names the place (graph_place()) and the
- * operation:
+ * A replay repeats the work of the device, but not the work of the host between calls.
+ * So a capture refuses everything that a replay cannot repeat, with a text that names the
+ * place (graph_place()) and the operation:
  *
  *   - a wait of the host for a stream or an event, and a collective without a stream;
  *   - an allocation or release of the device's memory, the end of a stream;
@@ -18,9 +19,9 @@
  *     outside of the capture; later, a wait outside for an event that was last recorded inside;
  *   - work of another stream that the first one has not waited for at the end.
  *
- * These are the rules of CUDA's stream capture, and every device keeps them.  What a graph has
- * been made of must stay where it is: addresses, sizes and numbers are those of the capture.
- * layer_graph_replay() (nn/layer_graph.h) looks after this for layers.
+ * These are the rules of CUDA's stream capture, and every device keeps them.  Memory that
+ * a graph uses must stay at its place: addresses, sizes and numbers are those of the
+ * capture.  layer_graph_replay() (nn/layer_graph.h) checks this for layers.
  *
  * On the CPU device a graph is a list of calls: kernels, copies, collectives, events.  A replay
  * walks over the list.
@@ -48,13 +49,13 @@ int graph_begin (struct mg_stream *stream, struct mg_error *err);
  */
 void graph_place (const char *layer, const char *phase);
 
-/* End the capture.  Returns the graph, which can be replayed.  NULL and a text, and nothing is left
- * of the capture: EPERM if the capture has refused anything, or if work is not joined; EINVAL if
- * this thread does not capture; ENOMEM.
+/* End the capture.  Returns the graph, which can be replayed.  On failure the capture is
+ * freed, and the result is NULL with a text: EPERM if the capture has refused anything,
+ * or if work is not joined; EINVAL if this thread does not capture; ENOMEM.
  */
 struct device_graph *graph_end (struct mg_error *err);
 
-/* End the capture of this thread, if there is one, and forget it. Keeps errno. */
+/* End the capture of this thread, if there is one, and free it.  Keeps errno. */
 void graph_cancel (void);
 
 /* graph_end() if 'rc', the result of the calls that were captured, is 0; else graph_cancel(), NULL,
@@ -64,7 +65,7 @@ struct device_graph *graph_finish (int rc, struct mg_error *err);
 
 /* Enqueue the work of a graph, not within a capture.  Blocks where the same calls would block: on
  * the CPU device, for example, until a collective on a compute stream is done.  If a call fails, -1
- * and its text; what comes behind it is not enqueued.
+ * and its text; later work is not enqueued.
  */
 int graph_replay (const struct device_graph *graph, struct mg_error *err);
 
@@ -87,14 +88,15 @@ struct graph_work {
     size_t size;
 };
 
-/* Does this thread capture? */
+/* True if this thread captures. */
 bool graph_capturing (void);
 
-/* Take the work instead of enqueuing it. Only while this thread captures. */
+/* Add the work to the capture instead of enqueuing it.  Legal only while this thread
+ * captures. */
 int graph_take (struct mg_stream *stream, const struct graph_work *work, struct mg_error *err);
 
-/* Refuse what no graph can have, such as "a wait of the host for stream compute".  The capture's
- * end will fail, too.  Returns -1 and the text.
+/* Refuse work that no graph can have, such as "a wait of the host for stream compute".
+ * The capture's end will fail, too.  Returns -1 and the text.
  */
 int graph_refuse (struct mg_error *err, const char *fmt, ...)
     __attribute__ ((format (printf, 2, 3)));

@@ -1,7 +1,7 @@
 /* pool - items of one size that are taken and given back by different threads.
  *
- * Some are made at creation; when all are taken, as many again are made, so that a steady
- * state allocates nothing and a burst does not block.
+ * Some are made at creation; when all are taken, the pool doubles.  So a steady state
+ * allocates nothing, and a burst does not block.
  */
 #ifndef LIBCORE_DEVICE_POOL_H
 #define LIBCORE_DEVICE_POOL_H
@@ -20,8 +20,8 @@ struct pool *pool_create (size_t size, int count, struct mg_error *err);
  */
 void pool_destroy (struct pool *pool, void (*fini) (void *item));
 
-/* An item, zeroed the first time and as it was given back later. NULL and a text when
- * memory is short.
+/* Returns an item.  A new item is zeroed; a used one has the contents that it had when it
+ * was returned to the pool.  NULL and a text if there is no memory.
  */
 void *pool_get (struct pool *pool, struct mg_error *err);
 void pool_put (struct pool *pool, void *item);

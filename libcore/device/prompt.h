@@ -1,11 +1,11 @@
-/* prompt - a thread that runs for a moment, often, and should not have to wait for it. */
+/* prompt - reduce the delay of a thread that runs often and shortly. */
 #ifndef LIBCORE_DEVICE_PROMPT_H
 #define LIBCORE_DEVICE_PROMPT_H
 
 /* Ask the kernel to let the calling thread run soon after it wakes, beside threads that
- * compute on all CPUs, at the price of running only shortly: timers are not put off, and
- * the thread asks for short slices (Linux 6.12 heeds that; earlier ones do not mind).
- * Its priority stays what it is.  Only advice: nothing can fail. Keeps errno.
+ * compute on all CPUs, in exchange for short runs: timers are not delayed, and the thread
+ * asks for short time slices (Linux 6.12 and later use this; earlier versions ignore it).
+ * The priority does not change.  This is only advice, and cannot fail. Keeps errno.
  */
 void prompt_thread (void);
 

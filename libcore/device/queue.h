@@ -1,19 +1,19 @@
 /* queue - host work that waits for other processes, on one thread of its own.
  *
- * Work is polled, never blocked in: a piece of work is a small state machine whose poll
- * function makes what progress it can and returns.  Work on one lane is done in the order
- * of submission; the first piece of every lane is in progress at the same time, so a lane
- * that waits for a slow peer never holds up another.  One thread, the communication
- * thread, calls all poll functions; it is started by the first submission, sleeps when
- * there is nothing to do, blocks all signals, and flushes denormals (flush.h), whatever the
- * thread that submits does.
+ * Work is polled and never blocks: a piece of work is a small state machine whose poll
+ * function makes the progress that is possible, and returns.  Work on one lane is done in
+ * the order of submission; the first piece of every lane is in progress at the same time,
+ * so a lane that waits for a slow peer never delays another lane.  One thread, the
+ * communication thread, calls all poll functions; it is started by the first submission,
+ * sleeps when there is nothing to do, blocks all signals, and flushes denormals
+ * (flush.h), whatever the mode of the submitting thread is.
  *
- * The queue allocates nothing after the creation of its lanes: the memory of a piece of
- * work is its submitter's, lent until release() is called.
+ * The queue allocates nothing after the creation of its lanes: the submitter owns the
+ * memory of a piece of work, which must stay until release() is called.
  *
  * A failure (a poll function's -1, a wait that passes its deadline, queue_fail()) is
- * final and is the whole queue's: the first text is kept, no poll or release function is
- * called any more, and every present and later wait or submission returns -1 with that
+ * final and concerns the whole queue: the first text is kept, no poll or release function
+ * is called any more, and every present and later wait or submission returns -1 with that
  * text.  All functions but create and destroy may be called from any thread, but not from
  * poll or release functions (except where noted).
  */
@@ -30,20 +30,20 @@ struct queue;
 struct queue_lane;
 
 struct work {
-    /* Make progress: 1 done, 0 call again, -1 failed with a text (the queue puts what the
-     * work is in front of it). On the communication thread.  Must not block (start-up and
-     * shut-down work may).
+    /* Make progress.  Returns 1 if done, 0 to be called again, -1 with a text if failed;
+     * the queue adds the description of the work before the text. On the communication
+     * thread.  Must not block (start-up and shut-down work may).
      */
     int (*poll) (struct work *work, struct mg_error *err);
 
-    /* The work is done and the queue has forgotten it: its memory may be used again from
-     * here on. On the communication thread, with the queue's lock held: must not call
-     * queue functions. NULL: nothing to do.
+    /* Called when the work is done and no longer in the queue: its memory may be used
+     * again from here on. On the communication thread, with the queue's lock held: must
+     * not call queue functions. NULL: nothing to do.
      */
     void (*release) (struct work *work);
 
-    /* What this is, for the message of a wait that passes its deadline: "all-reduce of
-     * 4096 float32 on tp". Any thread, while the work is in the queue.
+    /* Describe the work, for the message of a wait that passes its deadline: "all-reduce
+     * of 4096 float32 on tp". Any thread, while the work is in the queue.
      */
     void (*describe) (const struct work *work, char *text, size_t max);
 
@@ -67,8 +67,8 @@ void queue_destroy (struct queue *queue);
 struct queue_lane *queue_lane_create (struct queue *queue, const char *name,
                                       struct mg_error *err);
 
-/* Give the lane back: it must be idle, or the queue have failed. Its marks stay valid,
- * and count as reached, until the queue is destroyed.
+/* Destroy a lane, which must be idle unless the queue has failed.  The lane's marks stay
+ * valid, and count as reached, until the queue is destroyed.
  */
 void queue_lane_destroy (struct queue_lane *lane);
 
@@ -77,27 +77,29 @@ void queue_lane_destroy (struct queue_lane *lane);
  */
 int queue_submit (struct queue_lane *lane, struct work *work, struct mg_error *err);
 
-/* The point after everything that was submitted so far, for the next two. */
+/* Returns the point after all work that was submitted so far, for the next two functions. */
 uint64_t queue_lane_mark (const struct queue_lane *lane);
 
-/* Is everything up to the mark done? Never blocks; poll functions may ask. */
+/* True if all work up to the mark is done.  Never blocks.  Poll functions may call this. */
 bool queue_reached (const struct queue_lane *lane, uint64_t mark);
 
 /* Block until the mark is reached. -1 with a text: EIO for the queue's failure, ETIMEDOUT
- * at the deadline, when the text names the work that the lane is at.
+ * at the deadline, with a text that names the current work of the lane.
  */
 int queue_wait (struct queue_lane *lane, uint64_t mark, struct mg_error *err);
 
-/* Submit and wait for it: as the two together, but the thread knows from the first that
- * somebody is waiting.
+/* Submit work and wait for it, as queue_submit() and queue_wait() do together.  The
+ * communication thread knows from the beginning that a thread waits.
  */
 int queue_run (struct queue_lane *lane, struct work *work, struct mg_error *err);
 
 /* Something besides the queue's own work that a thread waits for: an event of a GPU, a connection.
  */
 struct queue_wait {
-    int (*poll) (void *arg, struct mg_error *err); /* 1: it is there, 0: not yet, -1: it failed, and
-                                                      the queue does not.  Must not block. */
+    int (*poll) (void *arg, struct mg_error *err); /* 1: the event has happened, 0: not
+                                                      yet, -1: it failed, without a
+                                                      failure of the queue.  Must not
+                                                      block. */
     void *arg;
     const char *what; /* for queue_waiting(), and for the message of the deadline */
 };
@@ -108,20 +110,20 @@ struct queue_wait {
  */
 int queue_wait_for (struct queue *queue, const struct queue_wait *wait, struct mg_error *err);
 
-/* Describe what the lane is at ("nothing on NAME" if idle). Describe functions may use
- * it: the queue's lock must be held, as it is there.
+/* Describe the current work of the lane ("nothing on NAME" if idle).  The queue's lock
+ * must be held, as it is in describe functions, which may call this.
  */
 void queue_lane_describe (const struct queue_lane *lane, char *text, size_t max);
 
-/* What a thread is waiting for in queue_wait() or queue_wait_for(), or was when the wait failed. */
+/* The current wait of a thread in queue_wait() or queue_wait_for(), or the wait that failed. */
 struct queue_waiting {
     const struct queue_lane *lane; /* NULL: it is in queue_wait_for() */
-    double seconds; /* since it began to */
-    char text[200]; /* what the lane is at, or wait->what */
+    double seconds; /* seconds since the wait began */
+    char text[200]; /* current work of the lane, or wait->what */
 };
 
-/* False if nobody waits for work that is not done yet. Any thread; of several waits the last
- * one is told.
+/* Report the last wait that is not over.  False if no thread waits for work that is not
+ * done.  Any thread may call this.
  */
 bool queue_waiting (struct queue *queue, struct queue_waiting *waiting);
 
@@ -137,8 +139,9 @@ struct queue_explain {
 /* NULL: nobody. */
 void queue_set_explain (struct queue *queue, const struct queue_explain *explain);
 
-/* What the communication thread calls before it looks at work, and after, before it waits: for
- * memory that it may touch only in between.  To be set before anything is submitted; NULL: nothing.
+/* Functions that the communication thread calls before it polls work, and afterwards,
+ * before it waits.  The thread touches device memory only between the two.  Set this
+ * before any work is submitted.  NULL: no functions.
  */
 struct queue_access {
     void (*begin) (void *arg);
@@ -153,8 +156,8 @@ void queue_fail (struct queue *queue, const char *text);
 /* 0, or -1 and the text if the queue has failed. */
 int queue_check (struct queue *queue, struct mg_error *err);
 
-/* After a failure: has the thread left the poll functions?  Waits for a second at most,
- * once. If not, what these may be using must stay as it is, for good.
+/* After a failure: true if the thread has left the poll functions.  Waits once, a second
+ * at most.  If false, memory that the poll functions may use must never be freed.
  */
 bool queue_settled (struct queue *queue);
 

@@ -1,5 +1,5 @@
-/* stream - what the library knows of streams and events besides megatron/stream.h: their priority,
- * their times, and host work in the order of a stream, for the communicators' backends.
+/* stream - functions of streams and events besides megatron/stream.h: priorities, times,
+ * and host work in the order of a stream, for backends of communicators.
  */
 #ifndef LIBCORE_DEVICE_STREAM_H
 #define LIBCORE_DEVICE_STREAM_H
@@ -10,18 +10,19 @@
 #include "libcore/device/queue.h"
 #include "megatron/stream.h"
 
-/* Where a processor has a choice, it begins the work of streams of high priority first.  The CPU
- * device has none.
+/* A processor begins the work of streams of high priority first.  The CPU device has no
+ * priorities.
  */
 enum stream_priority { STREAM_NORMAL, STREAM_HIGH };
 
-/* mg_stream_create(), whose streams have the normal priority, with another. */
+/* mg_stream_create() with a priority; streams of mg_stream_create() have the normal
+ * priority. */
 struct mg_stream *stream_create (struct mg_device *device, enum mg_stream_kind kind,
                                  enum stream_priority priority, const char *name,
                                  struct mg_error *err);
 
-/* An event that also keeps when its mark was reached.  It is recorded again, or destroyed, only
- * when its mark is reached or the device has failed.
+/* Create an event that also keeps the time at which its mark is reached.  Record it
+ * again, or destroy it, only after its mark is reached or the device has failed.
  */
 struct mg_event *event_create_timed (struct mg_device *device, struct mg_error *err);
 
@@ -53,12 +54,13 @@ int stream_submit (struct mg_stream *stream, struct work *work, struct mg_error 
 /* Allocate the scratch memory of kernels on the stream: 'size' is what the most demanding call
  * needs (kern_scratch()).  From then on kernels on this stream allocate no scratch memory, and a
  * call that needs more fails with ENOMEM.  A size that is not larger than before changes nothing.
- * Not after a graph was captured (graph.h): its calls may have the memory of before.  The memory
- * goes with the stream.
+ * Do not call this after a graph was captured (graph.h), whose calls may use the earlier
+ * memory.  The memory is freed with the stream.
  */
 int stream_reserve_scratch (struct mg_stream *stream, size_t size, struct mg_error *err);
 
-/* Is all work enqueued so far done? Then what the caller does at once is in order. */
+/* True if all work enqueued so far is done.  Work that the caller then does at once is in
+ * order. */
 bool stream_idle (const struct mg_stream *stream);
 
 /* 0, or -1 and the text if the stream's device has failed. */
@@ -76,7 +78,7 @@ const struct queue_lane *stream_lane (const struct mg_stream *stream);
 /* As the stream was created. */
 const char *stream_name (const struct mg_stream *stream);
 
-/* What the device's own libraries call the stream; NULL on the CPU. */
+/* Returns the stream's handle in the device's own libraries; NULL on the CPU. */
 void *stream_native (const struct mg_stream *stream);
 
 struct mg_device *stream_device (const struct mg_stream *stream);

@@ -1,13 +1,13 @@
-/* tape - work that a thread plans: it is counted, and nothing of it is done.
+/* tape - work that a thread plans: the work is counted and not done.
  *
- * Between tape_begin() and tape_end(), what the calling thread enqueues on streams of the device is
- * recorded: kernels, copies and sets, and collectives of any communicator.  Events do nothing, and
- * a wait of the host returns at once: what the host would have read is not there, so that
- * device_fetch() leaves its buffer as it is.  No address is looked at, and tensors need no memory.
- * Code that enqueues work is the same with and without a tape.
+ * Between tape_begin() and tape_end(), the work that the calling thread enqueues on
+ * streams of the device is recorded: kernels, copies and sets, and collectives of any
+ * communicator.  Events do nothing, and a wait of the host returns at once.  There are no
+ * results, so device_fetch() does not change its buffer.  No address is used, and tensors
+ * need no memory.  Code that enqueues work is the same with and without a tape.
  *
- * A graph that is captured meanwhile (graph.h) takes the work, as it does without a tape; it looks
- * at no address either, and must not be replayed.
+ * A graph that is captured meanwhile (graph.h) records the work, as it does without a
+ * tape.  Such a graph must not be replayed.
  */
 #ifndef LIBCORE_DEVICE_TAPE_H
 #define LIBCORE_DEVICE_TAPE_H

@@ -2,7 +2,8 @@
  *
  * The lock decides; the words in the file only serve messages.  On a file system without locks
  * the words decide: the directory is refused if the writer is a process of this host that still
- * runs.  If nobody can know whether the writer still runs, the directory is taken, with a note.
+ * runs.  If it cannot be known whether the writer still runs, the directory is taken,
+ * with a note.
  *
  * A process that may read the file can hold a read lock, which keeps writers out.  So nobody may
  * read the file but those who may write in the directory; and a file with a read lock, which no
@@ -26,7 +27,7 @@
 enum {
     WORD = 64,   /* bytes of a name or a number in the file, with the final 0 */
     TEXT = 1024, /* bytes of the file at most */
-    TRIES = 30,  /* to get a lock that another process holds */
+    TRIES = 30,  /* tries to get a lock that another process holds */
     PAUSE = 100  /* milliseconds between tries */
 };
 
@@ -180,7 +181,8 @@ static bool is_here (const struct writer *w, const struct writer *self)
     return strcmp (w->host, self->host) == 0;
 }
 
-/* Is the writer, a process of this host, still there?  Another process may have its number now. */
+/* True if the writer, a process of this host, still runs.  Another process may have its
+ * number now. */
 static bool is_running (const struct writer *w)
 {
     char start[WORD];
@@ -264,7 +266,7 @@ static enum held try_lock (int fd)
         return FREE;
     if (errno != EAGAIN && errno != EACCES)
         return NO_LOCKS;
-    /* The question returns the lock that is in the way.  Where there is a read lock, no writer has
+    /* F_OFD_GETLK returns the conflicting lock.  If that is a read lock, no writer has
      * locked the whole file.
      */
     return lock_call (fd, F_OFD_GETLK, &whole) == 0 && whole.l_type == F_RDLCK ? READ_LOCKED

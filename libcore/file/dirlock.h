@@ -10,9 +10,11 @@
  * contents of the file decide:
  *
  *   an earlier run of the same Slurm job (with a lower SLURM_RESTART_COUNT) holds the lock:
- *       Slurm has ended that run, and the file server has not noticed.  The directory is taken.
- *   the file system has no locks: a writer on this host is alive while its process is there.
- *       Nothing is known of a writer on another host, and the directory is taken.
+ *       Slurm has ended that run, and the file server has not noticed.  This process
+ *       takes the directory.
+ *   the file system has no locks: a writer on this host is alive while its process
+ *       exists.  Nothing is known about a writer on another host, and this process takes
+ *       the directory.
  *
  * A writer whose directory was taken in this way learns it from dirlock_check().
  */
@@ -23,23 +25,24 @@
 
 #define DIRLOCK_NAME ".megatron-lock"
 
-struct dirlock; /* of a directory that this process has taken */
+struct dirlock; /* the lock of a directory that this process has taken */
 
-/* Take a directory, which exists.  If another writer holds it, this waits up to three seconds for
- * that writer to end, then returns NULL with EBUSY and a text that names the writer.  NULL with
- * another errno if the file cannot be made or written.
+/* Take the lock of an existing directory.  If another writer holds it, this waits up to
+ * three seconds for that writer to end, then returns NULL with EBUSY and a text that
+ * names the writer.  NULL with another errno if the file cannot be made or written.
  */
 struct dirlock *dirlock_take (const char *dir, struct mg_error *err);
 
-/* A line for the user if it is not certain that the directory was free, else NULL. */
+/* Return a line for the user if the directory may have had another writer, else NULL. */
 const char *dirlock_note (const struct dirlock *lock);
 
-/* Check, before writing, that this process still holds the directory.  If the file was removed, it
- * is made again.  -1 with EBUSY if another writer has taken the directory.  NULL is allowed.
+/* Check, before writing, that this process still holds the directory.  If the lock's file
+ * was removed, the function makes it again.  Returns -1 with EBUSY if another writer has
+ * taken the directory.  NULL is allowed.
  */
 int dirlock_check (struct dirlock *lock, struct mg_error *err);
 
-/* Give the directory back and remove the file; NULL is allowed; errno is kept. */
+/* Release the lock and remove its file.  NULL is allowed.  Keeps errno. */
 void dirlock_release (struct dirlock *lock);
 
 #endif /* LIBCORE_FILE_DIRLOCK_H */

@@ -1,4 +1,4 @@
-/* durable - files that are whole or not there after a crash.
+/* durable - after a crash, a file is either complete or absent.
  *
  * A file is written in full and fsynced under a name that no reader looks at, then
  * renamed; the directory is fsynced so that the name survives too.  All functions return
@@ -15,37 +15,41 @@
 
 enum { DURABLE_ID_MAX = 17 };
 
-/* 16 hexadecimal digits that no other save has, into id[DURABLE_ID_MAX]. */
+/* Write 16 hexadecimal digits into id[DURABLE_ID_MAX], which differ from those of every
+ * other save. */
 void durable_make_id (char *id);
 
-/* "PATH.tmp-ID" and the like by printf; NULL with a text if out of memory. Free it. */
+/* Make a path by printf, such as "PATH.tmp-ID".  The caller frees it.  NULL with a text
+ * if out of memory. */
 char *durable_path (struct mg_error *err, const char *fmt, ...)
     __attribute__ ((format (printf, 2, 3)));
 
-/* Create a file that must not exist, for writing; the descriptor, or -1. */
+/* Create a file for writing.  The file must not exist.  Returns the descriptor, or -1. */
 int durable_create (const char *path, struct mg_error *err);
 
-/* Write all of it; 'path' is for the text. */
+/* Write all bytes.  'path' is only used in the text of an error. */
 int durable_write (int fd, const char *path, const void *data, size_t len,
                    struct mg_error *err);
 
-/* fsync and close; closed in any case. */
+/* Fsync and close the file.  It is closed in any case. */
 int durable_close (int fd, const char *path, struct mg_error *err);
 
-/* Rename, replacing what has the new name. */
+/* Rename a file.  A file that has the new name is replaced. */
 int durable_rename (const char *from, const char *to, struct mg_error *err);
 
-/* fsync a directory; of 'path' itself, or of the one that 'path' stands in. */
+/* Fsync a directory: 'path' itself, or the directory that contains 'path'. */
 int durable_sync_dir (const char *path, struct mg_error *err);
 int durable_sync_parent (const char *path, struct mg_error *err);
 
-/* Create a directory and what is missing above it; fine if it is there. */
+/* Create a directory and its missing parents.  An existing directory is no error. */
 int durable_make_dirs (const char *path, struct mg_error *err);
 
-/* Read up to 'len' bytes: how many, fewer only at the end of the file; -1 and errno. */
+/* Read up to 'len' bytes.  Returns the number of bytes, which is below 'len' only at the
+ * end of the file, or -1 with errno. */
 ssize_t durable_read_full (int fd, char *data, size_t len);
 
-/* Read a whole regular file of at most 'max' bytes: free *data. errno EFBIG beyond. */
+/* Read a whole regular file of at most 'max' bytes.  The caller frees *data.  EFBIG if
+ * the file is larger. */
 int durable_read (const char *path, size_t max, char **data, size_t *len,
                   struct mg_error *err);
 

@@ -1,8 +1,8 @@
 /* outfile.c - a file that is written under a name that the user gives
  *
  * outfile_create() decides what the name leads to and opens a new file beside it, or the stream.
- * The file has a lock until it has its name, so that whoever removes leftovers leaves it alone.
- * Until the rename, nothing that a reader sees has changed.
+ * The file is locked until it has its final name, so that no process removes it as a
+ * leftover.  Until the rename, nothing that a reader sees has changed.
  */
 
 #include <dirent.h>
@@ -62,10 +62,10 @@ static const char *base_of (const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* May the link at 'path' in 'dir' be followed?  It may if this user or root has made it, or if no
- * other user can write in the directory.  The kernel has a similar rule for directories like /tmp
- * (protected_symlinks in proc(5)), but another user could make the link just after the kernel has
- * looked.
+/* True if the link at 'path' in 'dir' may be followed: if this user or root has made it,
+ * or if no other user can write in the directory.  The kernel has a similar rule for
+ * directories like /tmp (protected_symlinks in proc(5)), but another user could make the
+ * link just after the kernel has looked.
  */
 static bool may_follow (const struct stat *link, const char *dir)
 {
@@ -99,8 +99,9 @@ static int read_text (const char *path, const char *dir, char text[PATH_MAX])
     return len < 0 ? -1 : 0;
 }
 
-/* Where the link at 'path' leads: free it.  NULL and errno; EINVAL: it is no link.  *is_open is
- * true, and NULL is returned, for a link of /proc: its text is no name, it leads to an open file.
+/* Returns the target of the link at 'path', which the caller frees.  NULL and errno;
+ * EINVAL: it is no link.  *is_open is true, and NULL is returned, for a link of /proc:
+ * its text is no name, it leads to an open file.
  */
 static char *read_link (const char *path, bool *is_open)
 {
@@ -123,7 +124,8 @@ static char *read_link (const char *path, bool *is_open)
     return to;
 }
 
-/* What a name leads to.  Whoever opens 'path' follows no link, unless 'is_open' is set. */
+/* The target of a name.  A caller that opens 'path' follows no link, unless 'is_open' is
+ * set. */
 struct target {
     char *path;    /* at the end of all links: no link, or one of /proc */
     bool is_open;  /* 'path' is a link of /proc to an open file */
@@ -158,7 +160,7 @@ static int resolve (const char *name, struct target *t, struct mg_error *err)
     return mg_error_set (err, errno, "%s: cannot write: %s", name, strerror (errno));
 }
 
-/* Can the file be written to?  Sets t->exists and t->stream. */
+/* Check that the file can be written to.  Sets t->exists and t->stream. */
 static int check_type (const char *name, enum outfile_kind kind, struct target *t,
                        struct mg_error *err)
 {
@@ -324,8 +326,8 @@ static void remove_leftovers (const char *path, size_t base_len)
 
 /* --- writing --- */
 
-/* Is the file still there by its name?  One who removes leftovers may have been quicker than
- * the lock.
+/* True if the file still has its name.  Another process may have removed it as a leftover
+ * before the lock.
  */
 static bool is_there (int fd)
 {
@@ -334,7 +336,7 @@ static bool is_there (int fd)
     return fstat (fd, &st) < 0 || st.st_nlink > 0; // a file whose state is unknown is kept
 }
 
-/* Let the new file be for those that the file in its place is for. */
+/* Give the new file the permissions of the file that it replaces. */
 static void keep_mode (const struct outfile *f)
 {
     struct stat st;

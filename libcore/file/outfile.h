@@ -33,12 +33,13 @@
 
 enum outfile_kind { OUTFILE_WHOLE, OUTFILE_STREAM };
 
-/* A file that is being written.  All zero: none, which outfile_drop() accepts. */
+/* A file that is being written.  A struct of zeros is no file; outfile_drop() accepts
+ * it. */
 struct outfile {
     char *name; /* as the user gave it */
-    char *path; /* the file that it leads to, NULL for a stream */
-    char *tmp;  /* its name until it is complete, NULL once there is no such file */
-    int fd;     /* to write to, unless 'stream' is */
+    char *path; /* the file that the name leads to, NULL for a stream */
+    char *tmp;  /* the file's name until it is complete, NULL if no such file exists */
+    int fd;     /* the caller writes to it, unless 'stream' is set */
     FILE *stream;
 };
 
@@ -47,9 +48,9 @@ struct outfile {
  */
 int outfile_check (const char *name, enum outfile_kind kind, struct mg_error *err);
 
-/* Check that a file of the name 'output' would not replace the file 'input', or, if that is a
- * directory, a file in it or in a directory of it.  Names are the same if they lead to the same
- * file: by links, by ./, or as hard links.  EINVAL if they are.
+/* Check that a file of the name 'output' would not replace the file 'input', or, if
+ * 'input' is a directory, a file below it.  Two names are the same if they lead to the
+ * same file: by links, by ./, or as hard links.  EINVAL if the names are the same.
  */
 int outfile_check_input (const char *output, const char *input, struct mg_error *err);
 
@@ -60,17 +61,18 @@ int outfile_create (struct outfile *f, const char *name, enum outfile_kind kind,
 /* Make f->stream.  From here on the caller writes to f->stream and not to f->fd. */
 int outfile_open_stream (struct outfile *f, struct mg_error *err);
 
-/* The text of a failed write, by errno: "cannot write NAME: REASON". Returns -1. */
+/* Set the text of a failed write from errno: "cannot write NAME: REASON".  Returns -1. */
 int outfile_write_failed (const struct outfile *f, struct mg_error *err);
 
-/* Flush and fsync a file; flush and close a FIFO or device.  Call it after the last write. */
+/* Flush and fsync a file; flush and close a FIFO or device.  Call this after the last
+ * write. */
 int outfile_finish (struct outfile *f, struct mg_error *err);
 
 /* Give the finished file its name.  The name survives a power failure after outfile_sync_dir(). */
 int outfile_publish (struct outfile *f, struct mg_error *err);
 
-/* fsync the directory of the file.  Succeeds without it if the directory cannot be read, or if its
- * file system cannot do it.
+/* Fsync the directory of the file.  Succeeds without an fsync if the directory cannot be
+ * read, or if its file system has no fsync of directories.
  */
 int outfile_sync_dir (const struct outfile *f, struct mg_error *err);
 
@@ -79,17 +81,18 @@ int outfile_sync_dir (const struct outfile *f, struct mg_error *err);
  */
 int outfile_commit (struct outfile *f, struct mg_error *err);
 
-/* Close and free; a file that was not published is removed.  errno is kept. */
+/* Close and free the file.  A file that was not published is removed.  Keeps errno. */
 void outfile_drop (struct outfile *f);
 
-/* A whole small file, from several pieces of memory or from one. */
+/* Write a whole small file, from several pieces of memory or from one. */
 int outfile_replace_parts (const char *name, const struct iovec *parts, int num_parts,
                            struct mg_error *err);
 int outfile_replace (const char *name, const void *data, size_t len, struct mg_error *err);
 
-/* Open a file for appending under its own name, and make it if it is missing; for files that are
- * read while they are written.  It is regular or, with OUTFILE_STREAM, also a character device or
- * a FIFO that some process reads.  Links are followed as above.
+/* Open a file for appending under its own name; a missing file is made.  This is for
+ * files that are read while they are written.  The file is regular or, with
+ * OUTFILE_STREAM, a character device or a FIFO that some process reads.  Links are
+ * followed as above.
  */
 FILE *outfile_append (const char *name, enum outfile_kind kind, struct mg_error *err);
 

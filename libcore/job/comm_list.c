@@ -58,8 +58,8 @@ static bool same_members (const struct comm_item *a, const struct comm_item *b)
     return true;
 }
 
-/* The first of the items from 'from' on with the members of the last one, which are more than one:
- * all of its members find the same, so none waits for the others.
+/* The first of the items from 'from' on with the members of the last one, which has more
+ * than one: all members find the same item, so no member waits for the others.
  */
 static void share_last (struct comm_list *list, int from)
 {

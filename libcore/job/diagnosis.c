@@ -85,7 +85,7 @@ static uint64_t collectives_of (const struct rank_state *s, const char *name)
     return 0;
 }
 
-/* Is rank m the reason why rank r waits on? */
+/* True if rank m is the reason why rank r still waits. */
 static bool is_waited_for (const struct diagnosis *d, int r, int m)
 {
     const struct record *wait = &d->ranks[r].state.wait;
@@ -98,8 +98,8 @@ static bool is_waited_for (const struct diagnosis *d, int r, int m)
     return collectives_of (&other->state, wait->name) < wait->seq;
 }
 
-/* Mark in waited[] whom rank r waits for: the peer of a transfer, or the members that have
- * not come to the collective.
+/* Mark in waited[] the ranks that rank r waits for: the peer of a transfer, or the
+ * members that have not come to the collective.
  */
 static void mark_waited_for (struct diagnosis *d, int r)
 {
@@ -146,8 +146,8 @@ static void describe_wait (const struct rank_state *s, char *text, size_t max)
     snprintf (text, max, "%s%s", call, of && on ? on : "");
 }
 
-/* What rank r does, without its number: ranks with the same line are folded. Empty for one
- * that is told of already.
+/* Describe what rank r does, without its number: ranks with the same line are folded.
+ * Empty for a rank that was already reported.
  */
 static void describe (struct diagnosis *d, int r)
 {

@@ -3,9 +3,9 @@
  * The report says in a few lines what every rank was doing.  It is made from the states that the
  * ranks sent and from the grid; nothing is read or written here.  A rank that waits says in which
  * call it waits, on which communicator, and the number of the call there.  All members of a
- * communicator make the same calls in the same order.  So a member that has made fewer calls is
- * the one that is waited for, and a member that makes another call under the same number does not
- * match. Ranks with the same line share it: "ranks 0-3,6".
+ * communicator make the same calls in the same order.  So the others wait for a member
+ * that has made fewer calls, and a member that makes another call under the same number
+ * does not match. Ranks with the same line share it: "ranks 0-3,6".
  */
 #ifndef LIBCORE_JOB_DIAGNOSIS_H
 #define LIBCORE_JOB_DIAGNOSIS_H
@@ -33,7 +33,7 @@ struct rank_state {
 };
 
 enum rank_fate {
-    RANK_SILENT, /* has not answered */
+    RANK_SILENT, /* the rank has not answered */
     RANK_ANSWERED,
     RANK_DIED, /* its process ended without a good-bye */
     RANK_LEFT, /* its process said good-bye and ended */

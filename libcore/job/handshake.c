@@ -6,13 +6,13 @@
 
 #include "libcore/job/handshake.h"
 
-/* What every rank gives. */
+/* The data that every rank sends. */
 struct hello {
     cpu_set_t cpus;
     uint64_t offered; /* bytes behind this struct, or behind that of a hub */
 };
 
-/* What a hub gives. */
+/* The data that a hub also sends. */
 struct greeting {
     struct hello hello;
     uint64_t fingerprint;
@@ -27,7 +27,7 @@ struct message {
     size_t len;
 };
 
-/* A planned rank hears the others say what it says itself. */
+/* A planned rank receives its own data from all others. */
 static bool gives_greeting (const struct bootstrap *b)
 {
     const struct bootstrap_info *info = bootstrap_info (b);
@@ -45,7 +45,8 @@ static int refuse_length (int rank, size_t len, size_t want, struct mg_error *er
                          "they run different versions", rank, len, want);
 }
 
-/* What rank 'rank' gave.  Returns where its offer begins, 0 and a text on failure. */
+/* Read the data of rank 'rank'.  Returns the beginning of its offer, or 0 and a text on
+ * failure. */
 static size_t fetch (struct bootstrap *b, int rank, struct message *m, struct hello *hello,
                      struct mg_error *err)
 {
@@ -62,7 +63,7 @@ static size_t fetch (struct bootstrap *b, int rank, struct message *m, struct he
     return 0;
 }
 
-/* What rank 'rank' gave, which has to be a greeting. */
+/* Read the data of rank 'rank', which must be a greeting. */
 static int hear (struct bootstrap *b, int rank, struct greeting *g, struct mg_error *err)
 {
     struct message m;
@@ -79,7 +80,7 @@ static int hear (struct bootstrap *b, int rank, struct greeting *g, struct mg_er
 
 static void fill (struct greeting *own, const struct handshake_config *config)
 {
-    memset (own, 0, sizeof (*own)); // padding travels too
+    memset (own, 0, sizeof (*own)); // padding is sent, too
     CPU_ZERO (&own->hello.cpus);
     sched_getaffinity (0, sizeof (own->hello.cpus), &own->hello.cpus); // left empty if it fails
     own->fingerprint = config->fingerprint;
@@ -91,7 +92,7 @@ static void fill (struct greeting *own, const struct handshake_config *config)
         own->hub = *monitor_endpoint (config->monitor);
 }
 
-/* Send what this rank has to give. */
+/* Send the data of this rank. */
 static int send_own (struct bootstrap *b, const struct handshake_config *config,
                      const struct greeting *own, struct mg_error *err)
 {

@@ -3,8 +3,9 @@
  * Every rank sends the CPUs that it may use.  The hubs of the monitor (monitor.h), rank 0 and the
  * last rank, also send their addresses.  Rank 0 sends what communicators are made from, the
  * fingerprint of its configuration and, if it cannot go on, the reason.  Every rank compares itself
- * with rank 0, so that the data of a rank stays small, whatever the number of ranks.  Behind it is
- * what the communicators' backend offers (comm_ops.h), which only those ranks read that need it.
+ * with rank 0, so that the data of a rank stays small, whatever the number of ranks.  The
+ * bytes that the communicators' backend offers (comm_ops.h) follow this data; only ranks
+ * that need these bytes read them.
  */
 #ifndef LIBCORE_JOB_HANDSHAKE_H
 #define LIBCORE_JOB_HANDSHAKE_H
@@ -18,8 +19,8 @@
 #include "libcore/job/monitor.h"
 #include "libcore/topo/geometry.h"
 
-/* What communicators are made from.  A rank that was started otherwise than rank 0 makes those of
- * rank 0, so that no rank waits for it.
+/* What communicators are made from.  A rank that was started with other settings than
+ * rank 0 makes the communicators of rank 0, so that no rank waits for it.
  */
 struct handshake_groups {
     struct geometry geometry;
@@ -28,10 +29,11 @@ struct handshake_groups {
     int context_inner;
 };
 
-/* What this rank sends and compares. */
+/* The data that this rank sends and compares. */
 struct handshake_config {
     struct handshake_groups groups;
-    uint64_t fingerprint;          /* of all that the ranks must have in common */
+    uint64_t fingerprint;          /* hash of the settings that all ranks must have in
+                                    * common */
     const char *refusal;           /* why this rank cannot go on; NULL: it can */
     const struct monitor *monitor; /* NULL: none */
     const void *offer;             /* of the communicators' backend, 'offered' bytes */

@@ -29,13 +29,13 @@ enum { LATE_SECONDS = 5 }; /* for the launcher's server, after ranks have not co
 struct job {
     struct bootstrap *bootstrap;
     bool own_bootstrap;
-    bool ready; /* all ranks have made all of it, as far as this one can know */
+    bool ready; /* as far as this rank knows, all ranks have made the whole job */
     struct job_watch watch;
-    struct monitor *monitor; /* NULL: one rank, or it is not wanted, or cannot be */
+    struct monitor *monitor; /* NULL: one rank, or the monitor is off or could not be started */
     bool leaves_last;
     struct grid *grid;
     struct mg_device *device;
-    struct mg_device *host; /* shares with it */
+    struct mg_device *host; /* shares with 'device' */
     struct comm_net *net, *control_net; /* the same, if its backend moves host memory, too */
     struct recorder *recorder; /* NULL: one rank has nothing to record */
     struct comm_list list;     /* of data communicators ... */
@@ -45,7 +45,8 @@ struct job {
 
 /* --- the handshake, and the monitor, without which a job can do --- */
 
-/* What this rank would have to refuse; 'geometry' is its own, with the world filled in. */
+/* Find the reason for which this rank must refuse.  'geometry' is its own, with the world
+ * filled in. */
 static int check_config (const struct job *job, const struct job_config *config,
                          struct geometry *geometry, struct mg_error *why)
 {
@@ -62,7 +63,7 @@ static int check_config (const struct job *job, const struct job_config *config,
     return geometry_validate (geometry, why);
 }
 
-/* A number that differs if ranks were not started alike. */
+/* A hash that differs if ranks were started with different settings. */
 static uint64_t fingerprint (const struct job_config *config, const struct geometry *g)
 {
     const int64_t numbers[] = { g->tp, g->cp, g->pp, g->ep, geometry_etp (g),
@@ -183,7 +184,7 @@ static int meet (struct job *job, const struct job_config *config, struct meetin
     return 0;
 }
 
-/* All ranks have made everything: has each of them come through the handshake? */
+/* When all ranks have made the job, check that each of them has passed the handshake. */
 static int agree (struct job *job, const struct meeting *m, struct mg_error *err)
 {
     struct mg_error why = m->why;
@@ -248,7 +249,7 @@ static int make_device (struct job *job, const struct job_config *config,
     return job->host ? 0 : -1;
 }
 
-/* The backend of data communicators; tests choose one where nobody does. */
+/* The backend of data communicators.  Tests choose one if the program does not. */
 static const char *choose_comm (const char *comm)
 {
     return comm ? comm : getenv ("MG_TEST_COMM");
@@ -280,13 +281,13 @@ static int make_net (struct job *job, const struct job_config *config, struct mg
     job->control_net = job->net;
     if (comm_net_has_host (job->net))
         return 0;
-    net.backend = NULL; // of those that do, the best
+    net.backend = NULL; // the best backend for host memory
     net.start = comm_start_control (start);
     job->control_net = comm_net_create (&net, err);
     return job->control_net ? 0 : -1;
 }
 
-/* What a communicator's backend asks for a member's offer with. */
+/* The function by which a communicator's backend reads a member's offer. */
 struct asked {
     const struct job *job;
     const struct comm_item *item;
@@ -362,8 +363,8 @@ static void end_start (void *object, bool together)
     comm_start_destroy (object, together);
 }
 
-/* Where the launcher's server does not answer, Open MPI starts this process as a job of its own.
- * A rank that trained alone then would be one of many that do.
+/* If the launcher's server does not answer, Open MPI starts this process as a job of its
+ * own.  Then every rank would train alone.
  */
 static bool check_answered (const struct bootstrap *b, const char *name, struct mg_error *err)
 {
@@ -433,12 +434,12 @@ static int make_all (struct job *job, const struct job_config *config,
     return 0;
 }
 
-/* This rank fails alone: name it, and let the others know. */
+/* This rank fails alone: name it, and report it to the others. */
 static void fail_alone (struct job *job, const struct meeting *m, struct mg_error *err)
 {
     int saved_errno = errno;
 
-    if (m->errnum) // what it could not go on for anyway
+    if (m->errnum) // the reason why this rank cannot go on
         mg_error_set (err, saved_errno = m->errnum, "%s", m->why.text);
     if (bootstrap_info (job->bootstrap)->size > 1)
         mg_error_prefix (err, "rank %d", bootstrap_info (job->bootstrap)->rank);

@@ -3,14 +3,15 @@
  *
  * A job has two devices: the compute device and the host device.  The communicators of groups are
  * data communicators (comm.h), for memory and streams of the compute device.  One control
- * communicator, of all ranks, carries what the host reads: agreements, norms and losses, log
- * lines, files.
+ * communicator, of all ranks, carries data that the host reads: agreements, norms and
+ * losses, log lines, files.
  *
- * A job is made once at the start and passed down; nothing looks it up.  The caller names the kinds
- * of groups whose communicators it will use, since a communicator takes memory.  The job creates
- * these communicators at once, in the order of the kinds, which is the same on every rank.
- * (Communicators that are created later, during training, hang if memory is short or if ranks
- * differ in the order.)  The "self" backend serves a group of one rank.
+ * A job is made once at the start and passed to the functions that use it; there is no
+ * global job.  The caller names the kinds of groups whose communicators it will use,
+ * since a communicator takes memory.  The job creates these communicators at once, in the
+ * order of the kinds, which is the same on every rank.  (Communicators that are created
+ * later, during training, hang if memory is short or if ranks differ in the order.)  The
+ * "self" backend serves a group of one rank.
  */
 #ifndef LIBCORE_JOB_JOB_H
 #define LIBCORE_JOB_JOB_H
@@ -28,7 +29,8 @@
 
 /* How the ranks of a job watch each other: monitor.h.  A job of one rank has no watch. */
 struct job_watch {
-    double warn_seconds; /* also report a rank that has waited so long; 0: never */
+    double warn_seconds; /* also report a rank that has waited for so many seconds; 0:
+                          * never */
     /* Called with the report when a rank has died, stalled or failed, or has waited for
      * warn_seconds.  The report has several lines and no final new line.  The call comes on the
      * one rank that makes the report, on a thread of the job.  The job then ends, unless the
@@ -39,21 +41,23 @@ struct job_watch {
 };
 
 struct job_config {
-    struct geometry geometry; /* world 0: taken from the bootstrap */
+    struct geometry geometry; /* world 0: the number of ranks of the bootstrap */
     double timeout;           /* seconds that any wait may last (600) */
     uint32_t groups;          /* kinds whose communicators the job makes, as JOB_GROUP() bits;
                                  0: every kind */
-    int threads;              /* compute threads, 0: CPUs of the affinity mask shared by
-                                 the local ranks */
+    int threads;              /* compute threads; 0: this rank's share of the CPUs of its
+                                 affinity mask (threads.h) */
     int optimizer_instances;  /* instances of the distributed optimizer: equal parts of the dp-cp
                                  group, and of the edp group, each of which holds the whole
                                  state; 0: one */
     int context_inner; /* neighbours of the cp group among which heads are dealt out
                           (topo/context.h), a divisor of its size; 0: no layer needs levels */
     const char *device;       /* "NAME" or "NAME:ORDINAL" (device_choose()); NULL: the best */
-    const char *comm; /* backend for groups larger than one: "mpi", NULL: choose */
-    uint64_t fingerprint;     /* of the configuration that all ranks must have in common; the job
-                                 compares geometry, backend and instances by itself */
+    const char *comm; /* backend for groups larger than one: "mpi"; NULL: the best that
+                       * can be loaded */
+    uint64_t fingerprint;     /* hash of the configuration that all ranks must have in
+                                 common; the job itself compares geometry, backend and
+                                 instances */
     const char *refusal;      /* why this rank cannot go on, NULL: it can; see job_create() */
     struct job_watch watch;
     bool *all_failed;         /* NULL, or set when job_create() fails: true if every rank fails
@@ -104,7 +108,8 @@ void job_abandon (struct job *job);
  */
 void job_leave_last (struct job *job);
 
-/* Set what reports say about this rank: a text, which must stay, and a number (-1: none).  Cheap.
+/* Set the text and the number (-1: none) that reports have for this rank.  The text must
+ * stay.  The call takes no lock.
  */
 void job_activity (struct job *job, const char *what, int64_t number);
 
@@ -129,8 +134,8 @@ struct mg_device *job_host (const struct job *job);
 struct mg_comm *job_control (const struct job *job);
 
 /* The number of ranks of this rank's group of a kind, and this rank's place among them, -1 if it is
- * in no such group (embd and pos-embd on middle stages).  Both are known of every kind, whether its
- * communicator was made or not.
+ * in no such group (embd and pos-embd on middle stages).  Both are known for every kind
+ * of group, even if its communicator was not made.
  */
 int job_group_size (const struct job *job, enum group_kind kind);
 int job_group_rank (const struct job *job, enum group_kind kind);
@@ -160,16 +165,18 @@ struct recorder *job_recorder (const struct job *job);
 
 /* The ranks that share this rank's parameters are the dp-cp group or, for experts, the edp group.
  * job_comm_shard() is the communicator of those among them that belong to this rank's instance of
- * the distributed optimizer, in the same order: of all of them if there is one instance.  It is
- * made if the group is among job_config.groups. job_comm_instances() is the communicator of the
- * ranks at this rank's place in every instance; NULL if there is one instance.  Owned by the job.
+ * the distributed optimizer, in the same order: if there is one instance, its members are
+ * all of these ranks.  It is made if the group is among job_config.groups.
+ * job_comm_instances() is the communicator of the ranks at this rank's place in every
+ * instance; NULL if there is one instance.  Owned by the job.
  */
 struct mg_comm *job_comm_shard (const struct job *job, bool expert);
 struct mg_comm *job_comm_instances (const struct job *job, bool expert);
 
-/* With 'context_inner', the communicator of this rank and its neighbours ('inner'), or of the ranks
- * at its place among other neighbours, both in the order of the cp group; else, or if GROUP_CP is
- * not among job_config.groups, NULL.  Owned by the job.
+/* If context_inner is set and GROUP_CP is among job_config.groups: with 'inner', the
+ * communicator of this rank and its neighbours; else the communicator of the ranks that
+ * have this rank's position among their own neighbours.  Members are in the order of the
+ * cp group.  NULL otherwise.  Owned by the job.
  */
 struct mg_comm *job_comm_context (const struct job *job, bool inner);
 

@@ -1,7 +1,7 @@
 /* monitor.c - the thread, its connections, what this rank says of itself
  *
- * Messages are few: greeting, good-bye, failure, question, answer.  What arrives is taken
- * apart on the monitor's thread only; the lock guards what the rank's own threads hand in.
+ * Messages are few: greeting, good-bye, failure, question, answer.  Only the monitor's
+ * thread parses messages.  The lock protects the data that the rank's own threads set.
  */
 
 #include <errno.h>
@@ -22,9 +22,10 @@
 enum { SHORT_MS = 20, TICK_MS = 250, MEET_MS = 5000 };
 
 static const double connect_seconds = 1.0;
-static const double fail_seconds = 7.0;   /* that a hub has to end the job */
-static const double orphan_seconds = 3.0; /* that a rank goes on when both hubs are gone */
-static const double last_seconds = 10.0;  /* that all others have to end before the last one */
+static const double fail_seconds = 7.0;   /* time in which a hub must end the job */
+static const double orphan_seconds = 3.0; /* time for which a rank goes on without hubs */
+static const double last_seconds = 10.0;  /* time in which all others must end before the
+                                           * last rank */
 
 double monitor_now (void)
 {
@@ -49,7 +50,8 @@ static int own_hub (const struct monitor *m)
     return -1;
 }
 
-/* Connections to the hubs stay open until the process ends: that is what these wait for. */
+/* Connections to the hubs stay open until the process ends, and the last rank waits for
+ * this. */
 static void free_monitor (struct monitor *m)
 {
     hub_close (m);
@@ -266,7 +268,7 @@ static void watch_wait (struct monitor *m)
     m->warned = slow;
 }
 
-/* Both hubs have gone without a word, and this rank has not been ended: nobody else will do it. */
+/* Both hubs have gone without a message, and no other process will end this rank. */
 static void leave_orphaned (struct monitor *m)
 {
     if (m->orphaned == 0 || monitor_now () < m->orphaned + orphan_seconds)
@@ -345,7 +347,7 @@ static void *thread_main (void *arg)
     return NULL;
 }
 
-/* A rank that dies or stops right after the start would be one that no hub has heard of. */
+/* Otherwise no hub would know a rank that dies or stops right after the start. */
 static void wait_until_met (const struct monitor *m)
 {
     const double end = monitor_now () + MEET_MS / 1e3;

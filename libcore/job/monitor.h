@@ -29,7 +29,8 @@ enum { MONITOR_HUBS = 2 };
 
 struct monitor_config {
     int rank, size;      /* at least 2 */
-    double warn_seconds; /* report a rank that has waited so long, and go on; 0: never */
+    double warn_seconds; /* a rank that has waited for so many seconds is reported, and
+                          * the job goes on; 0: never */
     /* The monitor's thread calls tell() with the report, which has several lines and no final new
      * line, and end() to end the job with an exit code.  end() need not return.
      */
@@ -60,7 +61,8 @@ int monitor_start (struct monitor *m, const struct endpoint hub[MONITOR_HUBS],
 void monitor_attach (struct monitor *m, const struct grid *grid, struct mg_device *device,
                      struct recorder *recorder);
 
-/* Set what this rank is doing: a text, which must stay, and a number (-1: none).  Cheap. */
+/* Set the text and the number (-1: none) that say what this rank is doing.  The text must
+ * stay. */
 void monitor_activity (struct monitor *m, const char *what, int64_t number);
 
 /* Announce that this rank alone cannot go on, for the reason 'text'.  Returns only if no hub has

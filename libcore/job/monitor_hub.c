@@ -1,4 +1,5 @@
-/* monitor_hub.c - the hub of a monitor: it hears all ranks, asks them, makes the report
+/* monitor_hub.c - the hub of a monitor: it receives messages of all ranks, asks for their
+ * states, and makes the report
  *
  * Runs on the monitor's thread only.  Trouble goes through three states: it is noticed, all ranks
  * are asked, and, when all have answered or a second is over, the report is made.  A message from
@@ -69,7 +70,7 @@ static void lose_peer (struct monitor *m, struct peer *p)
         m->trouble.rank_0_gone = true;
 }
 
-/* What has come from elsewhere ends where it should. */
+/* Terminate the texts of a received message. */
 static void take_state (struct rank_state *to, const struct rank_state *from)
 {
     *to = *from;
@@ -109,7 +110,7 @@ static int take_message (struct monitor *m, struct peer *p)
     case MSG_SLOW:
         start_trouble (m, false, msg->text);
         return 0;
-    case MSG_TOLD: // by the other hub: all is said
+    case MSG_TOLD: // from the other hub: the report was made
         m->told = true;
         return 0;
     case MSG_STATE:
@@ -233,7 +234,7 @@ void hub_handle_trouble (struct monitor *m)
     if (!t->there || m->told || monitor_now () < t->since + wait)
         return;
     if (deputy && !t->fatal) {
-        m->trouble.there = false; // a warning is rank 0's to give
+        m->trouble.there = false; // only rank 0 makes warnings
         return;
     }
     if (!t->asked)

@@ -1,4 +1,4 @@
-/* monitor_private - a monitor's parts, for its files. */
+/* monitor_private - the members of a monitor, for the files that implement it. */
 #ifndef LIBCORE_JOB_MONITOR_PRIVATE_H
 #define LIBCORE_JOB_MONITOR_PRIVATE_H
 
@@ -12,11 +12,12 @@
 
 enum {
     MONITOR_FIRST_FDS = 2 + MONITOR_HUBS, /* wake-up, listener, connections to the hubs */
-    MONITOR_STRANGERS = 16,               /* connections beside the ranks' */
+    MONITOR_STRANGERS = 16,               /* connections of processes that are not
+                                           * ranks */
     MONITOR_ABORT_CODE = 1,
 };
 
-/* Messages are of one size and few. */
+/* All messages have one size, and there are few of them. */
 enum message_kind { MSG_HELLO = 1, MSG_BYE, MSG_FAIL, MSG_SLOW, MSG_TOLD, MSG_ASK, MSG_STATE };
 
 struct message {
@@ -27,20 +28,20 @@ struct message {
     struct rank_state state;
 };
 
-/* A connection that has been accepted. */
+/* An accepted connection. */
 struct peer {
     int fd;   /* -1: free */
-    int rank; /* -1: it has not greeted yet */
-    uint64_t number; /* of connections that came before it */
+    int rank; /* -1: the other end has not greeted yet */
+    uint64_t number; /* number of connections that came before this one */
     size_t have;
     struct message message;
 };
 
-/* What a hub is about to tell. */
+/* The report that a hub is making. */
 struct trouble {
     bool there, fatal, asked;
     double since, asked_at;
-    bool rank_0_gone; /* so that the deputy need not wait for it */
+    bool rank_0_gone; /* rank 0 has gone, so the other hub need not wait for rank 0 */
     char why[MG_ERROR_MAX];
 };
 
@@ -73,42 +74,43 @@ struct monitor {
     _Atomic int64_t number;
 
     /* the thread's own */
-    struct peer *peer;        /* [size + MONITOR_STRANGERS] of a hub */
-    int num_peers;            /* of them were ever used */
+    struct peer *peer;        /* [size + MONITOR_STRANGERS] on a hub */
+    int num_peers;            /* number of entries that were ever used */
     uint64_t num_accepted;
-    bool deaf;                /* till a connection ends there is no descriptor for more */
-    struct diagnosis_rank *rank; /* [size] of a hub */
+    bool deaf;                /* no descriptor is free until a connection ends */
+    struct diagnosis_rank *rank; /* [size] on a hub */
     struct pollfd *fds;       /* [MONITOR_FIRST_FDS + size + MONITOR_STRANGERS] */
     struct trouble trouble;
     bool fail_sent, warned, told;
     struct held held; /* at the last look */
     bool hub_left;   /* well: the run is over */
     double warned_at;
-    double orphaned; /* since when no hub is there any more, 0: one is, or never was */
-    _Atomic bool connected; /* to a hub at least */
+    double orphaned; /* time since which no hub is connected; 0: a hub is connected, or
+                      * none ever was */
+    _Atomic bool connected; /* connected to at least one hub */
 };
 
-/* Seconds of a clock that only goes on. */
+/* Seconds of a monotonic clock. */
 double monitor_now (void);
 
-/* All or nothing: what does not fit into the socket's buffer, which is larger than all
- * that is ever sent, will not arrive later either.  'text' and 'state' may be NULL, and
- * fd -1: then nothing is sent.
+/* Send a message as a whole, or fail.  The socket's buffer is larger than all messages of
+ * a run, so a message that does not fit will not be sent later either.  'text' and
+ * 'state' may be NULL.  With fd -1 nothing is sent.
  */
 void monitor_send (int fd, uint64_t token, enum message_kind kind, int rank, const char *text,
                    const struct rank_state *state);
 void monitor_send_to_hubs (struct monitor *m, enum message_kind kind, const char *text);
 
-/* A hub's side (monitor_hub.c): what other ranks connect to, what is said when. */
+/* The hub's functions (monitor_hub.c): the connections of other ranks, and the report. */
 int hub_open (struct monitor *m, struct mg_error *err);
 void hub_close (struct monitor *m);
 void hub_accept (struct monitor *m);
 void hub_read (struct monitor *m, struct peer *p);
 
-/* One step on the way from trouble to the report. */
+/* Take the next step from the first sign of trouble to the report. */
 void hub_handle_trouble (struct monitor *m);
 
-/* Say that this end is no reason for others to end. */
+/* Tell all ranks that the end of this hub is no failure. */
 void hub_leave (struct monitor *m);
 
 #endif /* LIBCORE_JOB_MONITOR_PRIVATE_H */

@@ -1,4 +1,4 @@
-/* threads - how many compute threads a rank should run. */
+/* threads - the number of compute threads of a rank. */
 #ifndef LIBCORE_JOB_THREADS_H
 #define LIBCORE_JOB_THREADS_H
 
@@ -6,14 +6,16 @@
 
 #include "megatron/error.h"
 
-/* This process's share of its CPUs: every CPU of the affinity mask is divided among the
- * 'n' ranks of the node whose masks hold it ('masks', this rank's among them at 'own').
- * Rounded down, at least 1.
+/* Returns this process's share of the CPUs of its affinity mask.  Each CPU is divided
+ * evenly among the ranks of the node whose masks contain the CPU.  'masks' has the masks
+ * of the 'n' ranks of the node; masks[own] is this rank's.  The share is rounded down,
+ * and is at least 1.
  */
 int threads_share (const cpu_set_t *masks, int n, int own);
 
-/* What the environment's OMP_NUM_THREADS says (the first number of a list), or
- * 'otherwise' where it is not set. -1 and a text if it is no number.
+/* Returns the value of the environment variable OMP_NUM_THREADS (the first number of a
+ * list), or 'otherwise' if the variable is not set.  -1 and a text if the value is no
+ * number.
  */
 int threads_environment (int otherwise, struct mg_error *err);
 

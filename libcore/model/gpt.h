@@ -6,9 +6,9 @@
  *   residual = input + dropout (proj (attention (qkv (norm (input)))) + bias)
  *   output   = residual + dropout (fc2 (activation (fc1 (norm (residual)))) + bias)
  *
- * The configuration (config.h) says which norm and which activation these are, whether the
- * activation has a gate, whether biases exist, and what happens to queries and keys between the
- * product and the attention: a norm of each head, a rotation, both or nothing.
+ * The configuration (config.h) has the kind of norm and of activation, whether the
+ * activation has a gate, whether biases exist, and the steps between the product of
+ * queries and keys and the attention: a norm of each head, a rotation, both or none.
  *
  * One all-reduce forward and one backward in each of the two halves (the f and g operators
  * of Shoeybi et al. 2019); with sequence parallelism each is an all-gather and a
@@ -65,10 +65,11 @@
 #include "libcore/model/model_list.h"
 #include "libcore/nn/layer.h"
 
-/* What the model is made of.  A layer for multi-token prediction is a GPT_MTP_INPUT, a transformer
- * layer and a GPT_MTP_HEAD, or GPT_MTP_LAST for the last.  Heads have their losses.  Transformer
- * layers are of several kinds: one for each exchange of context parallelism (topo/context.h), from
- * GPT_LAYER on with a feed-forward half, from GPT_EXPERTS on with experts.
+/* The layers of the model.  A layer for multi-token prediction is a GPT_MTP_INPUT, a
+ * transformer layer and a GPT_MTP_HEAD, or GPT_MTP_LAST for the last.  Heads have their
+ * losses.  Transformer layers are of several kinds: one for each exchange of context
+ * parallelism (topo/context.h), from GPT_LAYER on with a feed-forward half, from
+ * GPT_EXPERTS on with experts.
  */
 enum gpt_layer {
     GPT_EMBEDDING,

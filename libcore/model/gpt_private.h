@@ -9,8 +9,8 @@
 #include "libcore/model/gpt.h"
 #include "libcore/ops/ops.h"
 
-/* Kinds of the parameters: a coordinate of their initial values.  A number that is given away once
- * keeps its meaning for ever.
+/* Kinds of the parameters: a coordinate of their initial values.  The meaning of a number
+ * never changes.
  */
 enum {
     KIND_NORM1_WEIGHT, KIND_NORM1_BIAS, KIND_PROJ_WEIGHT, KIND_PROJ_BIAS, KIND_QKV_WEIGHT,
@@ -46,7 +46,7 @@ struct gpt_norm {
     int weight, bias;
 };
 
-/* What a half adds to the residual, and the gradient of that. */
+/* The sum that a half adds to the residual, and its gradient. */
 struct gpt_sum {
     int branch, dbranch;
 };
@@ -58,8 +58,8 @@ int gpt_vector (struct gpt_maker *m, const char *name, enum param_split split, i
 int gpt_matrix (struct gpt_maker *m, const char *name, enum param_split split, int64_t rows,
                 int64_t cols, enum init init, int kind);
 
-/* What the first product of a feed-forward half has: 'ffn' rows, or twice as many with a gate.  A
- * vector if 'cols' is 0.
+/* Add a parameter of the first product of a feed-forward half: 'ffn' rows, or twice as
+ * many with a gate.  A vector if 'cols' is 0.
  */
 int gpt_gated (struct gpt_maker *m, const char *name, int64_t ffn, int64_t cols, enum init init,
                int kind);

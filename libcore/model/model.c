@@ -346,7 +346,7 @@ static int setup_chunks (struct model *m, const struct job *job, struct mg_error
     return rc;
 }
 
-/* Has the job the levels of the context-parallel group that layers need? */
+/* Check that the job has the levels of the context-parallel group that layers need. */
 static int check_levels (const struct model_spec *spec, const struct job *job, int cp,
                          struct mg_error *err)
 {

@@ -44,11 +44,11 @@ struct model_spec {
     enum mg_dtype dtype;    /* of parameters and activations: float32, bfloat16, float16 */
     bool float8_weights;    /* the matrices of layers are stored in float8 (E4M3) */
     bool sequence_parallel; /* tensors outside tensor-parallel regions are split by rows */
-    bool max_logit;         /* attention tells its largest logit (model_max_logit()) */
+    bool max_logit;         /* attention computes its largest logit (model_max_logit()) */
     struct context_config context; /* exchanges of context-parallel ranks; with levels, the job's
                                       configuration has them, too */
-    struct recompute recompute; /* what backward passes compute again */
-    struct graphs graphs;       /* what is captured into device graphs */
+    struct recompute recompute; /* the recomputation of backward passes */
+    struct graphs graphs;       /* the capture into device graphs */
     const struct stages *stages; /* layers of every stage; a model chunk of this rank is a
                                     virtual stage. Only read by model_create(). NULL: the layers
                                     are dealt out evenly, one chunk on each rank */
@@ -86,7 +86,7 @@ const int *model_pools (const struct model *m);
 
 /* The bytes of activations with slots[pool] slots in each pool, including what all slots share; 0
  * with errno EOVERFLOW or ENOMEM on failure.  model_pool_bytes() returns the bytes of the slots
- * of one pool; it sets errno to 0 if 0 is the answer, as for a pool without slots.
+ * of one pool; it sets errno to 0 if the result 0 is no failure, as for a pool without slots.
  */
 size_t model_activation_bytes (struct model *m, const int *slots);
 size_t model_pool_bytes (struct model *m, int pool, int slots);
@@ -149,15 +149,15 @@ struct model_mode {
     struct check *check; /* finds the first NaN or infinity (nn/check.h); NULL: none */
     struct model_hooks hooks;
     bool graphs;         /* passes replay the graphs that there are (model_capture()) */
-    /* Called before and after a replay of a transformer layer's graph.  NULL: nobody listens. */
+    /* Called before and after a replay of a transformer layer's graph.  May be NULL. */
     void (*replay) (void *arg, int layer, size_t nodes, bool begins);
     void *replay_arg;
 };
 
-/* Bring what passes read of the host to the device: the weight of the loss, and the scales of
- * weights in float8.  Call it before the passes of an iteration or of an evaluation, after
- * parameters have changed.  Passes read these values there alone, so that a recorded pass is right
- * in every iteration.
+/* Copy host values that passes read to the device: the weight of the loss, and the scales
+ * of weights in float8.  Call it before the passes of an iteration or of an evaluation,
+ * after parameters have changed.  Passes read these values only on the device, so a
+ * recorded pass is right in every iteration.
  */
 int model_begin (struct model *m, const struct model_mode *mode, struct mg_error *err);
 
@@ -175,7 +175,7 @@ int model_backward (struct model *m, const struct model_mode *mode, int chunk, i
 int model_host_part (struct model *m, const struct model_mode *mode, int chunk, bool backward,
                      struct mg_error *err);
 
-/* What the model was made with. */
+/* Returns the graphs with which the model was made. */
 const struct graphs *model_graphs_of (const struct model *m);
 
 /* Capture the graphs of passes in one direction through a chunk, in a slot: one for each
@@ -188,8 +188,8 @@ int model_capture (struct model *m, const struct model_mode *mode, int chunk, in
                    bool backward, struct mg_error *err);
 void model_drop_graphs (struct model *m);
 
-/* What graphs a model has, or would have.  Bytes of activations are in slots that are there with
- * and without graphs; host_bytes is what graphs add.
+/* The graphs that a model has, or would have.  Bytes of activations lie in slots that
+ * exist with and without graphs; host_bytes is the memory that graphs add.
  */
 struct model_graphs {
     int64_t graphs, nodes;
@@ -223,7 +223,7 @@ int model_begin_plan (struct model *m, struct tape *tape, struct mg_error *err);
 void model_end_plan (struct model *m, struct tape *tape);
 
 /* The losses of the whole model, *n of them, in the order of its layers.  The first is the main
- * one.  What is minimised is the sum of all, each times its factor.
+ * one.  Training minimises the sum of all losses, each times its factor.
  */
 enum { MODEL_LOSS_NAME = 32 };
 struct model_loss {
@@ -257,10 +257,10 @@ double model_max_logit (const struct model *m);
 struct router_state;
 struct router_state *model_routers (struct model *m, int *n);
 
-/* Before and after the passes of an iteration.  model_update_routers() enqueues the change of the
- * routers' state by what the passes have counted.  Collective over the ranks of a pipeline stage.
- * After a wait of the host, model_read_routers() fills stats[layer] for the layers of this rank;
- * 'stats' is an array over all layers.
+/* Before and after the passes of an iteration.  model_update_routers() enqueues the
+ * change of the routers' state by the counts of the passes.  Collective over the ranks of
+ * a pipeline stage.  After a wait of the host, model_read_routers() fills stats[layer]
+ * for the layers of this rank; 'stats' is an array over all layers.
  */
 struct router_stats;
 int model_clear_routers (struct model *m, struct mg_error *err);

@@ -1,13 +1,13 @@
 /* model_list - a model as a list of its layers, from the bottom to the top.
  *
  * A family of models is the makers of its specifications and a function that lists the layers of
- * a model.  Orders and counts of parameters, floating-point operations, names, losses and what a
- * stage has are running sums over the list.  So a second family is its makers and its list, and
- * nothing else knows which layers a model has.
+ * a model.  Orders and counts of parameters, floating-point operations, names, losses and
+ * the parts of a stage are running sums over the list.  So a second family is its makers
+ * and its list, and no other code depends on the layers of a model.
  *
  * Order of all parameter tensors of a model (param->order): that of the layers.  The word embedding
- * is one of the first layer.  The weight of the output layer, if several heads share it, comes
- * behind all others.  The tensors of all experts of a layer count as one.
+ * is one of the first layer.  The weight of the output layer, if several heads share it,
+ * comes after all others.  The tensors of all experts of a layer count as one.
  */
 #ifndef LIBCORE_MODEL_MODEL_LIST_H
 #define LIBCORE_MODEL_MODEL_LIST_H
@@ -23,14 +23,14 @@ struct model_place {
                         layer and none of its own; 0: none */
     /* Set by model_list_create(): */
     int step;  /* place in the list */
-    int order; /* of its first parameter */
+    int order; /* number of its first parameter in the order of all parameters */
     int loss;  /* 1 + number of the loss that it adds to; 0: none */
 };
 
 struct model_family {
     const char *name;
     int num_specs;
-    int copy; /* specification of a layer that copies: of a chunk that has nothing else */
+    int copy; /* specification of the copying layer, for a chunk without other layers */
     /* Writes the layers of a model, which are all zero before, or none if 'place' is NULL; returns
      * how many layers the model has.
      */
@@ -63,7 +63,7 @@ int model_list_create (struct model_list *l, const struct model_family *family, 
                        const struct nn_shape *shape, struct mg_error *err);
 void model_list_clear (struct model_list *l);
 
-/* As much of a rank as descriptions need; one sequence. */
+/* Returns the part of a rank that descriptions need, for one sequence. */
 struct nn model_describing_nn (const struct model_config *c, int tp, int ep, int etp,
                                bool float8_weights);
 struct nn_shape model_describing_shape (const struct model_config *c);

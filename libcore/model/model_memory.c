@@ -183,7 +183,7 @@ static void carve_slot (const struct model *m, int pool, struct slot *s, struct 
     a->overflow |= overflow;
 }
 
-/* Is a weight stored in another type than products take? */
+/* True if a weight is stored in another type than that of products. */
 static bool is_stored (const struct param *p)
 {
     return p->storage != p->dtype;

@@ -1,4 +1,4 @@
-/* model_params - which layers a stage has, and the parameters of a rank. */
+/* model_params - the layers of a stage, and the parameters of a rank. */
 #ifndef LIBCORE_MODEL_MODEL_PARAMS_H
 #define LIBCORE_MODEL_MODEL_PARAMS_H
 
@@ -15,7 +15,7 @@ struct model_part {
     bool first, last; /* has the embedding, has the head */
 };
 
-/* What virtual stage 'chunk' of a pipeline rank has. */
+/* Returns the part of the model in virtual stage 'chunk' of a pipeline rank. */
 struct model_part model_part_at (const struct stages *stages, int rank, int chunk);
 
 /* Returns the layers of a stage, *n of them, which follow each other in the list. */
@@ -33,8 +33,8 @@ struct model_describer {
     struct param output;        /* the output layer's weight, until it gets its record */
 };
 
-/* Parameter records that the layers of a stage take while they are described: more than stay if
- * layers share parameters.
+/* Returns the number of parameter records that the layers of a stage need while they are
+ * described.  If layers share parameters, fewer records stay.
  */
 size_t model_part_params (const struct model_list *l, const struct model_part *part);
 

@@ -1,4 +1,4 @@
-/* model_private - a model's parts, for its files. */
+/* model_private - the members of a model, for the files that implement it. */
 #ifndef LIBCORE_MODEL_MODEL_PRIVATE_H
 #define LIBCORE_MODEL_MODEL_PRIVATE_H
 
@@ -6,7 +6,7 @@
 #include "libcore/model/model_params.h"
 #include "libcore/ops/router.h"
 
-/* Where a microbatch is. */
+/* The memory of a microbatch. */
 struct slot {
     struct nn_shape live; /* counts of live rows in 'tensor' */
     struct nn_inputs in; /* of all chunks of the pool */
@@ -26,15 +26,15 @@ struct shared_tensor {
 
 enum { MAX_SHARED = 192 };
 
-/* Shared tensors of layers at one place of their units; those of layers in no unit, and those that
- * are of no use between layers, are in set 0.
+/* Shared tensors of layers at one place of their units; those of layers in no unit, and
+ * those that are not used between layers, are in set 0.
  */
 struct shared_set {
     struct shared_tensor tensor[MAX_SHARED];
     int num_tensors;
 };
 
-/* What all layers and slots share. */
+/* Memory that all layers and slots share. */
 struct shared {
     struct shared_set *set;
     int num_sets;
@@ -90,18 +90,19 @@ struct model {
     struct param *param;
     size_t num_params;
     struct shared shared;
-    void *memory; /* everything that model_bind() carved */
+    void *memory; /* the memory that model_bind() has divided */
     int64_t *routed;  /* host memory of all slots */
     int64_t *planned_counts; /* while passes are planned: 'routed' of their slots */
-    double *values;           /* host memory: what shared.values gets */
-    double *results;          /* host memory: what shared.loss and shared.max_logit had */
+    double *values;           /* host memory: the source of shared.values */
+    double *results;          /* host memory: the downloads of shared.loss and
+                               * shared.max_logit */
     char *routers_host;       /* host memory of all routers */
-    struct mg_event *brought; /* the device has read it */
+    struct mg_event *brought; /* the device has read 'values' */
     size_t scratch; /* bytes, 0: not known yet */
 };
 
-/* calloc() that never asks for nothing: a stage may have no layers, a rank no parameters.
- * 'err' may be NULL.
+/* calloc() of at least one byte, since a stage may have no layers, and a rank no
+ * parameters. 'err' may be NULL.
  */
 void *model_allocate (size_t n, size_t size, struct mg_error *err);
 
@@ -116,17 +117,19 @@ void model_shape_slot (struct model *m, const struct nn_shape *shape, int chunk,
 /* The kind whose tables of positions and angles passes of a kind use. */
 enum model_passes model_tables (const struct model *m, enum model_passes kind);
 
-/* Once the chunks have their layers: which of them share slots, and what all share. */
+/* Find the chunks that share slots, and the memory that all chunks share.  Call this when
+ * the chunks have their layers. */
 int model_plan_pools (struct model *m, struct mg_error *err);
 
-/* A pass before it is pointed at a layer; point a pass at layer 'l' of a chunk in a slot. */
+/* model_start() makes a pass without a layer.  The second function sets its layer to
+ * layer 'l' of a chunk in a slot. */
 struct pass model_start (const struct model *m, const struct model_mode *mode);
 void model_point (const struct model *m, struct pass *pass, int chunk, int slot, int l);
 
 /* The graph of a layer's pass, NULL: there is none. */
 struct layer_graph *model_graph (const struct model *m, int chunk, int slot, int l, bool backward);
 
-/* Forget the slots of a pool; the memory that they describe is the model's. */
+/* Remove the slots of a pool.  The model owns their memory, which stays. */
 void model_clear_slots (struct slot_pool *pool);
 
 #endif /* LIBCORE_MODEL_MODEL_PRIVATE_H */

@@ -18,8 +18,8 @@
 #include "libcore/nn/config.h"
 #include "libcore/nn/layer.h"
 
-/* Which rows of a parameter a foreign tensor has: all in our order, all parts in turn, or those of
- * part i (NAMES_PART + i).
+/* The rows of a parameter that a foreign tensor has: all in our order, all parts in turn,
+ * or those of part i (NAMES_PART + i).
  */
 enum { NAMES_WHOLE, NAMES_IN_TURN, NAMES_PART };
 
@@ -47,10 +47,11 @@ struct names_scheme {
      * their own.
      */
     const struct names_row *copy;
-    const struct names_scheme *fused; /* the same, but the experts of a layer are in one tensor;
-                                         NULL: there is none such.  For reading alone */
-    const struct names_scheme *other; /* that a file follows whose linear_qkv.weight does not fit
-                                         this scheme; NULL: none */
+    const struct names_scheme *fused; /* the same scheme, but with the experts of a layer
+                                         in one tensor; only for reading.  NULL: there is
+                                         none */
+    const struct names_scheme *other; /* scheme of a file whose linear_qkv.weight does not
+                                         fit this scheme; NULL: none */
     /* Refuse a model that the other program cannot have: -1, EINVAL and a text.  NULL: it can have
      * any.
      */
@@ -128,7 +129,7 @@ const struct names_tensor *names_first_of (const struct names *names, size_t par
 /* The name in tables of the first product of an expert. */
 extern const char names_expert_fc1[];
 
-/* Does the scheme have the experts of a layer in one tensor? */
+/* True if the scheme has the experts of a layer in one tensor. */
 bool names_are_fused (const struct names_scheme *scheme);
 
 /* The first row for a parameter by its name in tables; NULL: none.  names_own has no rows. */

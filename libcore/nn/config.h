@@ -1,8 +1,9 @@
-/* config - what defines a model of the GPT kind: sizes, and which of the variants of a transformer
- * layer it is made of (Shoeybi et al. 2019, section 3; Touvron et al. 2023).
+/* config - the sizes of a GPT, and the variants of its transformer layers (Shoeybi et al.
+ * 2019, section 3; Touvron et al. 2023).
  *
- * All zero is the plain variant: LayerNorm, learned positions, GeLU in its tanh form without a
- * gate, no window, a plain softmax; linear layers have biases unless 'no_linear_bias' is set.
+ * A struct of zeros is the plain variant: LayerNorm, learned positions, GeLU in its tanh
+ * form without a gate, no window, a plain softmax; linear layers have biases unless
+ * 'no_linear_bias' is set.
  */
 #ifndef LIBCORE_NN_CONFIG_H
 #define LIBCORE_NN_CONFIG_H
@@ -17,16 +18,16 @@
 #include "libcore/topo/pattern.h"
 #include "megatron/error.h"
 
-/* How the model knows where a token is. */
+/* How the position of a token enters the model. */
 enum model_positions { MODEL_LEARNED, MODEL_ROPE, MODEL_NO_POSITIONS };
 
-/* Sliding-window attention: a token at position p sees positions from p - left to p + right, and
- * none behind p.
+/* Sliding-window attention: a token at position p attends to positions from p - left to p
+ * + right, but never to positions after p.
  */
 struct model_window {
     bool on;
     int64_t left, right; /* -1: any */
-    struct pattern layers; /* 1: with a window.  Not given: all */
+    struct pattern layers; /* 1: layers with a window.  Not given: all layers */
 };
 
 /* One more term in the sum that a softmax of attention divides by (struct kern_attention_fwd). */
@@ -72,7 +73,7 @@ struct model_config {
     struct rope_config rope; /* of MODEL_ROPE */
     struct pattern no_rope;  /* 1: layers that do not rotate.  Not given: none */
     struct model_window window;
-    bool reset_attention; /* a token sees its own document alone */
+    bool reset_attention; /* a token attends only to its own document */
     bool reset_positions; /* learned positions count from the document's first token; rotary
                              ones are relative, and stay */
     enum model_softmax softmax;
@@ -80,13 +81,14 @@ struct model_config {
                               (coeff of struct kern_attention_fwd) */
     struct model_latent latent; /* rotates by 'rope' whatever 'positions' is */
     struct model_moe moe;
-    int mtp_num_layers;        /* layers for multi-token prediction (DeepSeek-AI 2024, section 2.2);
-                                  0: none */
-    double mtp_scaling_factor; /* of the mean of their losses */
+    int mtp_num_layers;        /* layers for multi-token prediction (DeepSeek-AI 2024,
+                                  section 2.2); 0: none */
+    double mtp_scaling_factor; /* weight of the mean of their losses */
     bool mtp_repeated;         /* all of them have the weights of the first */
-    bool mtp_detached;         /* their losses train them alone: gradients go neither to the model
-                                  before them nor to embedding and output layer, and their
-                                  gradients have a norm of their own */
+    bool mtp_detached;         /* their losses train only these layers: the model before
+                                  them, the embedding and the output layer get no
+                                  gradients of these losses, and the layers' own gradients
+                                  have a norm of their own */
     uint64_t seed;
 };
 
@@ -160,8 +162,8 @@ static inline bool model_rotates (const struct model_config *c)
     return c->latent.on || c->positions == MODEL_ROPE;
 }
 
-/* Returns the width of which --rotary-percent takes a part: that of a head, or, with multi-latent
- * attention, that of the rotated part, which all heads share.
+/* Returns the width that --rotary-percent is a percentage of: the width of a head or,
+ * with multi-latent attention, of the rotated part that all heads share.
  */
 static inline int model_rope_dim (const struct model_config *c)
 {

@@ -1,4 +1,4 @@
-/* graphs - which phases of a run are captured into device graphs, and how.
+/* graphs - the phases of a run that are captured into device graphs, and the way of capture.
  *
  * A device graph (device/graph.h) is work that is recorded once and then run as a whole.  With
  * GRAPHS_LAYERS there is a graph for each transformer layer that has phases in one of the scopes,
@@ -34,7 +34,7 @@ struct graphs {
     int warmup_steps; /* iterations that run eagerly before capture, 0 or more */
 };
 
-/* Of a scope, as --cuda-graph-modules has it: "moe_router". */
+/* The name of a scope for --cuda-graph-modules: "moe_router". */
 extern const char *const graph_scope_names[GRAPH_NUM_SCOPES];
 
 #endif /* LIBCORE_NN_GRAPHS_H */

@@ -1,4 +1,5 @@
-/* inputs - what the passes over a microbatch read and no layer makes: a list of tensors by name.
+/* inputs - the inputs of the passes over a microbatch, which no layer makes: a list of
+ * tensors by name.
  *
  * A specification lists the inputs of its layer as tensors of life LIFE_BATCH (layer.h), and phases
  * have them as operands.  The inputs of a chunk are those of its layers, each name once.  A source

@@ -46,7 +46,7 @@ struct layer_param {
     int experts;       /* 0; or that many tensors of this shape, one of each expert: this rank's
                           experts' are one behind the other, and 'split' is over the
                           expert-tensor-parallel group */
-    int64_t padded;    /* rows that are dealt out, if more than global[0]; else 0 */
+    int64_t padded;    /* number of rows with padding, if this is above global[0]; else 0 */
     enum param_split split;
     int blocks;        /* equal blocks of rows, each of which is split alone (a gate and what it
                           multiplies); 0: one; not with 'padded' */
@@ -114,7 +114,8 @@ enum { OPERAND_READ = 1, OPERAND_WRITE = 2, OPERAND_ADD = 4, OPERAND_SCRATCH = 8
 struct layer_operand {
     const char *name;
     bool param;
-    unsigned fwd, bwd; /* of a parameter: bwd ADD is to its gradient, READ of its value */
+    unsigned fwd, bwd; /* for a parameter, bwd ADD is an access to its gradient, and READ
+                        * to its value */
 };
 
 /* Flags of an operation. */
@@ -135,7 +136,7 @@ struct layer_op {
      */
     double (*flops) (const struct layer_spec *spec, const struct phase *phase,
                      const struct nn *nn, const struct nn_shape *shape);
-    struct layer_operand operand[LAYER_MAX_OPERANDS]; /* those without a name are of no use */
+    struct layer_operand operand[LAYER_MAX_OPERANDS]; /* entries without a name are not used */
     int (*fwd) (const struct pass *pass, const struct phase *phase, struct mg_error *err);
     /* NULL: the backward pass has nothing to run. */
     int (*bwd) (const struct pass *pass, const struct phase *phase, struct mg_error *err);
@@ -163,11 +164,11 @@ struct phase {
                         operation in general cannot */
 };
 
-/* What the layer adds to the loss of the model. */
+/* The loss of a layer. */
 struct layer_loss {
     const char *name; /* in logs: "lm loss"; "%d" is 1 + the number among the layers for multi-token
                          prediction.  NULL: nothing */
-    double factor;    /* of the loss in what is minimised */
+    double factor;    /* factor of the loss in the sum that is minimised */
 };
 
 /* Indices of parameters and tensors begin with 1. */
@@ -234,13 +235,15 @@ int layer_spec_forward_only (struct layer_spec *spec, struct mg_error *err);
  */
 int layer_spec_capture (struct layer_spec *spec, unsigned scopes, struct mg_error *err);
 
-/* Once it is decided what is computed again: can the phases that run again in the captured part of
- * the backward pass be captured, too?  0; or -1, EINVAL and a text.
+/* Check that the phases which run again in the captured part of the backward pass can be
+ * captured, too.  Call this after the recomputed tensors are chosen.  0; or -1, EINVAL
+ * and a text.
  */
 int layer_spec_check_capture (const struct layer_spec *spec, struct mg_error *err);
 
-/* Where a layer is among those that run forward again together.  Recomputed tensors of layers at
- * the same place of their units share memory, and so do outputs inside of units.
+/* The place of a layer among the layers that run forward again together.  Recomputed
+ * tensors of layers at the same place of their units share memory, and so do outputs
+ * inside of units.
  */
 struct layer_unit {
     int size;  /* layers of the unit; 0: the layer is in none */
@@ -326,8 +329,8 @@ struct pass {
     void *replay_arg;
 };
 
-/* An operand of a phase; NULL if the phase does without it.  It is an error if the operation does
- * not say what it does to the operand in this direction.
+/* An operand of a phase; NULL if the phase does without it.  It is an error if the table
+ * of the operation has no access to the operand in this direction.
  */
 struct tensor *pass_tensor (const struct pass *pass, const struct phase *phase, int operand);
 struct param *pass_param (const struct pass *pass, const struct phase *phase, int operand);
@@ -341,15 +344,15 @@ void *pass_data (const struct pass *pass, const struct phase *phase, int operand
 int layer_fwd (const struct pass *pass, struct mg_error *err);
 int layer_bwd (const struct pass *pass, struct mg_error *err);
 
-/* The same with the phases from 'begin' on and before 'end' alone. */
+/* Run only the phases from 'begin' on and before 'end'. */
 int layer_fwd_phases (const struct pass *pass, int begin, int end, struct mg_error *err);
 int layer_bwd_phases (const struct pass *pass, int begin, int end, struct mg_error *err);
 
 /* Returns the number of operands that an operation has room for in a phase. */
 int layer_num_operands (const struct layer_op *op);
 
-/* What an operation does to operand 'i' of a phase: forward, or backward, where a parameter's
- * 'bwd' counts; 0 if there is no such operand.
+/* Returns the access of an operation to operand 'i' of a phase, forward or backward; for
+ * a parameter in the backward pass, this is 'bwd'.  0 if there is no such operand.
  */
 unsigned layer_access (const struct phase *phase, int i, bool backward);
 

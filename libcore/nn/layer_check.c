@@ -52,7 +52,7 @@ static int check_phase (const struct layer_spec *spec, const struct phase *phase
     return 0;
 }
 
-/* Do two tensors of a specification have the same memory? */
+/* True if two tensors of a specification share memory. */
 static bool same_memory (const struct layer_spec *spec, int a, int b)
 {
     const struct layer_tensor *s = &spec->tensor[a], *t = &spec->tensor[b];
@@ -206,7 +206,7 @@ static int writer_before (const struct layer_spec *spec, int t, int end)
     return -1;
 }
 
-/* Is what the forward pass wrote last in a tensor there, at some time in the backward pass? */
+/* True if, at some time in the backward pass, the tensor still holds its last forward value. */
 static bool is_there (const struct layer_spec *spec, const bool *known, int t)
 {
     switch (spec->tensor[t].life) {
@@ -273,7 +273,8 @@ static int check_again (const struct layer_spec *spec, uint64_t again, bool *kno
     return 0;
 }
 
-/* Which phases run again before the backward half of phase 'i', given what is known then? */
+/* Find the phases that run again before the backward half of phase 'i', given the tensors
+ * that are valid then. */
 static int plan_again (struct layer_spec *spec, int i, bool *known, struct mg_error *err)
 {
     const struct phase *p = &spec->phase[i];

@@ -1,4 +1,5 @@
-/* moe - what a mixture-of-experts layer is made of (Shazeer et al. 2017; Lepikhin et al. 2020).
+/* moe - the configuration of mixture-of-experts layers (Shazeer et al. 2017; Lepikhin et
+ * al. 2020).
  *
  * In place of one feed-forward part the layer has 'experts' of them.  A router sends each token to
  * 'topk' experts and gives each choice a probability.  The output of a token is the sum over its
@@ -19,22 +20,23 @@
 #include "kernels/kernels.h"
 #include "libcore/topo/pattern.h"
 
-/* Load balancing losses, which may be combined: of a microbatch, of each sequence, and of all
- * microbatches of the global batch so far.
+/* Load balancing losses, which may be combined: for a microbatch, for each sequence, and
+ * for all microbatches of the global batch so far.
  */
 enum moe_loss { MOE_AUX_LOSS, MOE_SEQ_AUX_LOSS, MOE_GLOBAL_AUX_LOSS, MOE_NUM_AUX_LOSSES };
 
 /* How experts are chosen. */
 enum moe_choice { MOE_TOPK, MOE_SINKHORN, MOE_QUANTILE };
 
-/* How tokens come to the ranks of their experts. */
+/* How tokens reach the ranks of their experts. */
 enum moe_dispatch {
     MOE_ALL_GATHER, /* every rank gets the tokens of all ranks, and uses those of its experts */
     MOE_ALL_TO_ALL, /* a rank gets the tokens of its experts */
 };
 
 struct model_moe {
-    int experts;           /* of a layer; 0: there are none, and nothing else counts */
+    int experts;           /* experts of a layer; 0: there are none, and the other members
+                            * have no effect */
     struct pattern layers; /* 1: a layer with experts; N: every N-th layer, from layer 0 on.  Not
                               given: all */
     int ffn_hidden_size;   /* of an expert */
@@ -48,7 +50,7 @@ struct model_moe {
     bool wide_router;          /* float64, else float32: logits and their products */
     double aux_coeff[MOE_NUM_AUX_LOSSES]; /* 0: no such loss */
     double z_coeff;            /* 0: no such loss */
-    bool expert_bias;          /* is added to scores where experts are chosen ... */
+    bool expert_bias;          /* a bias is added to scores when experts are chosen ... */
     double bias_update_rate;   /* ... and changed by so much after an iteration */
     double quantile_ema;       /* of MOE_QUANTILE */
     double jitter;             /* the router's input is multiplied by 1 - jitter to 1 + jitter; 0:
@@ -66,22 +68,23 @@ struct model_moe {
     /* shared experts: a dense part, tensor-parallel, that all tokens go through */
     int shared_ffn; /* 0: none */
     bool shared_gate;
-    bool shared_overlap; /* it runs while tokens are on their way */
+    bool shared_overlap; /* it runs while tokens are exchanged */
 
-    bool probs_on_input; /* the probability multiplies what an expert reads, not what it makes of
-                            it; topk is 1 */
+    bool probs_on_input; /* the probability multiplies the input of an expert, not its
+                            output; topk is 1 */
 
     int latent; /* experts work on a projection of this size; 0: on the hidden state */
 
-    int upcycling_granularity; /* parts of a dense layer that experts begin with (train/upcycle.h);
-                                  0: experts begin with random numbers */
+    int upcycling_granularity; /* number of parts of a dense layer from which experts
+                                  begin (train/upcycle.h); 0: experts begin with random
+                                  numbers */
 
     enum moe_dispatch dispatch;
-    double rank_capacity_factor; /* rows of the experts of a rank that are kept, as a multiple of
-                                    what balanced experts get; 0: 2 */
+    double rank_capacity_factor; /* rows for which the experts of a rank have room, as a
+                                    multiple of the rows of balanced experts; 0: 2 */
 };
 
-/* Has transformer layer 'layer', from 0, experts? */
+/* True if transformer layer 'layer', from 0, has experts. */
 static inline bool moe_layer (const struct model_moe *m, int layer)
 {
     return m->experts > 0

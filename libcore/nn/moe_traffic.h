@@ -12,17 +12,17 @@
  *   all-gather   A rank sends the rows of its tokens, with topk indices and topk probabilities
  *                each, to all other ranks of the tp-ep group.
  *
- * The outputs come back on the same ways without probabilities: a rank sends every other rank the
- * sums of the rows that came from there.  The first half of the backward pass sends gradients of
- * outputs as the rows were sent.  The second half sends gradients of rows and of probabilities
- * back.
+ * The outputs return without probabilities: a rank sends every other rank the sums of the
+ * rows that came from there.  The first half of the backward pass sends gradients of
+ * outputs as the rows were sent.  The second half sends gradients of rows and of
+ * probabilities back.
  *
- * A byte counts once for each pair of ranks that it has to get from and to, whatever algorithm a
- * collective uses.  What a rank keeps does not count.
+ * A byte counts once for each rank that needs it from another rank, whatever algorithm a
+ * collective uses.  Data that a rank keeps does not count.
  *
  * All ranks have the same load.  The first expert is the busiest: it gets 'imbalance' times the
- * mean number of choices, rounded up.  The other experts share the rest evenly; the first of them
- * get one choice more where the rest is no multiple of their number.
+ * mean number of choices, rounded up.  The other experts share the rest evenly; if the
+ * rest is no multiple of their number, the first of them get one choice more.
  */
 #ifndef LIBCORE_NN_MOE_TRAFFIC_H
 #define LIBCORE_NN_MOE_TRAFFIC_H
@@ -40,13 +40,13 @@ struct moe_load {
     int64_t row_bytes; /* of the row of a token */
     double imbalance;  /* largest over mean load of an expert, 1 to experts / topk */
     int64_t capacity;  /* choices of an expert and a rank that are sent at most; 0: any number */
-    bool pad;          /* as many are sent always */
+    bool pad;          /* exactly as many choices are always sent */
 };
 
 enum { MOE_NUM_DISPATCHES = MOE_ALL_TO_ALL + 1 };
 
 enum moe_traffic_phase {
-    MOE_FORWARD_DISPATCH,  /* rows, probabilities, and what says where they belong */
+    MOE_FORWARD_DISPATCH,  /* rows, probabilities, and the indices that say where they belong */
     MOE_FORWARD_COMBINE,   /* outputs */
     MOE_BACKWARD_COMBINE,  /* gradients of outputs */
     MOE_BACKWARD_DISPATCH, /* gradients of rows and of probabilities */

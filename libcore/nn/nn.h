@@ -1,4 +1,5 @@
-/* nn - what every layer of this rank's model needs in order to run; the shape of a pass.
+/* nn - the communicators, streams and sizes that every layer of this rank's model uses;
+ * the shape of a pass.
  *
  * Activations are [s, b, h]: row t of a matrix is position t / batch of batch entry
  * t % batch.  Inside a tensor-parallel region (from a column-parallel to a row-parallel
@@ -6,7 +7,8 @@
  * them, a contiguous part of the sequence (Korthikanti et al. 2022).
  *
  * With context parallelism all of this is about the rank's own part of the sequence
- * (topo/context.h).  Only the attention needs more (struct nn_exchange).
+ * (topo/context.h).  Only the attention needs keys and values of other ranks (struct
+ * nn_exchange).
  */
 #ifndef LIBCORE_NN_NN_H
 #define LIBCORE_NN_NN_H
@@ -37,7 +39,7 @@ struct nn_experts {
     int stride_ep, stride_etp; /* the rank in 'group' is ep_rank stride_ep + etp_rank stride_etp */
     struct mg_comm *sequence;  /* GROUP_TP_CP: the ranks that have parts of the same sequences */
     struct mg_comm *all;       /* GROUP_TP_DP_CP: the ranks that have the same routers */
-    struct nn_side side;       /* of tokens on their way */
+    struct nn_side side;       /* side stream of the exchange of tokens */
     int64_t local;             /* experts of this rank */
     int64_t local_ffn;         /* this rank's part of the size of each */
     int64_t hidden;            /* size of what experts take and give */

@@ -1,4 +1,4 @@
-/* param - what is known of one parameter tensor of this rank.
+/* param - the description of one parameter tensor of this rank.
  *
  * A record, not a class: the model describes its parameters, the gradient-buffer layout
  * gives them memory, and optimizer, norm, checkpoint and weight files read the record.
@@ -13,9 +13,10 @@
 #include "libcore/device/device.h"
 #include "libcore/tensor/piece.h"
 
-/* The rows of a global tensor that a rank's part has: 'count' runs of 'rows' rows.  The first run
- * begins at 'offset', each further one 'stride' rows behind the one before.  The part has as many
- * columns of each row as its extent says.  Of a vector, rows are elements.
+/* The rows of a global tensor that a rank's part has: 'count' runs of 'rows' rows.  The
+ * first run begins at 'offset', and each further run 'stride' rows after the one before.
+ * The extent of the part is its number of columns of each row.  The rows of a vector are
+ * its elements.
  */
 struct param_runs {
     int64_t offset[PIECE_MAX_DIMS];
@@ -35,13 +36,14 @@ struct param {
     int64_t numel;                  /* product of extent */
     struct param_runs runs;
 
-    bool expert;      /* of experts: every expert-parallel rank has others, the ranks of the
-                         expert-data-parallel group have the same; its tensor-parallel ranks
-                         are those of the expert-tensor-parallel group */
+    bool expert;      /* the parameter belongs to experts: every expert-parallel rank has
+                         other experts, and the ranks of the expert-data-parallel group
+                         have the same ones; its tensor-parallel ranks are those of the
+                         expert-tensor-parallel group */
     bool tp_sharded;  /* every tensor-parallel rank has another part; otherwise all have
                          the same values */
-    bool sequence_parallel; /* gradients of tensor-parallel ranks are of their own rows or
-                               heads only, to be summed */
+    bool sequence_parallel; /* each tensor-parallel rank has the gradient of its own rows
+                               or heads, and these gradients must be summed */
     bool shared_copy; /* the last stage's copy of the word embedding, for a tied output layer or
                          for multi-token prediction: the first stage's counts in norms and is
                          written to files */
@@ -59,17 +61,19 @@ struct param {
     int init_repeat;   /* above 1: row r of a matrix of one run has the values of row
                           r / init_repeat */
 
-    void *data; /* set, as what follows, when the buffers are allocated */
-    float scale; /* of float8: an element is this times what its code says; the optimizer's,
-                    set with every update */
-    const float *scale_at; /* of float8: device memory of the model, where passes read the scale;
-                              model_begin() brings it there */
+    void *data; /* set when the buffers are allocated, as the members below */
+    float scale; /* float8: an element is its code's value times this; every update of the
+                    optimizer sets it */
+    const float *scale_at; /* float8: device memory of the model, from which passes read
+                              the scale; model_begin() copies it there */
     void *grad; /* gradient that passes add to, same shape */
     enum mg_dtype grad_dtype;
-    bool fresh; /* of a 'product': grad holds anything, and the next product overwrites it */
+    bool fresh; /* for a 'product': the values of grad are undefined, and the next product
+                 * overwrites them */
 };
 
-/* Does the product that is about to be computed add to the gradient?  If not, the next one will. */
+/* True if the product that is computed next must add to the gradient.  If false, the
+ * products after it must add. */
 static inline bool param_adds (struct param *p)
 {
     bool adds = !p->fresh;
@@ -78,7 +82,7 @@ static inline bool param_adds (struct param *p)
     return adds;
 }
 
-/* What calls that are recorded take of a parameter (device/graph.h). */
+/* The values of a parameter that recorded calls use (device/graph.h). */
 struct param_seen {
     void *data, *grad;
     bool fresh;
@@ -89,7 +93,8 @@ static inline struct param_seen param_see (const struct param *p)
     return (struct param_seen){ p->data, p->grad, p->fresh };
 }
 
-/* Not 0 if the parameter is not as it was seen; what differs, for a text, NULL: nothing. */
+/* param_differs() is not 0 if the parameter has changed since it was recorded.  The other
+ * function returns a text about the change, NULL if there is none. */
 static inline uintptr_t param_differs (const struct param *p, const struct param_seen *was)
 {
     return ((uintptr_t)p->data ^ (uintptr_t)was->data) | ((uintptr_t)p->grad ^ (uintptr_t)was->grad)
@@ -98,10 +103,10 @@ static inline uintptr_t param_differs (const struct param *p, const struct param
 const char *param_difference (const struct param *p, const struct param_seen *was);
 
 /* Write initial values of 'p' (its data must be set, and zero): the same global numbers under
- * every layout, rounded to its type.  Padding rows are left alone: zero, as their gradients
- * are, and so after every update; largest magnitudes do not depend on how many there are.
- * Where its storage is another type the values go to the memory of its gradient, for
- * main_params_take().
+ * every layout, rounded to its type.  Padding rows stay zero, as their gradients do, also
+ * after every update, so largest magnitudes do not depend on the number of padding rows.
+ * If the storage has another type, the values are written to the memory of the gradient,
+ * for main_params_take().
  */
 int param_init (const struct param *p, const struct kernels *kern,
                 struct mg_stream *stream, struct mg_error *err);
@@ -110,8 +115,9 @@ int param_init (const struct param *p, const struct kernels *kern,
  * each run there are at most three: the rest of a row, whole rows, the start of a row.
  *
  * param_piece() describes the first of them, without data, and returns where it ends: the 'from' of
- * the next one.  'writer': this rank is one that may write for the ranks that have the same part.
- * 'tp_rank': in the group that tp_sharded is about.  param_num_pieces() returns how many there are.
+ * the next one.  'writer': this rank may write for the ranks that have the same part.
+ * 'tp_rank': rank in the group over which tp_sharded parameters are split.
+ * param_num_pieces() returns how many there are.
  */
 int64_t param_piece (const struct param *p, const char *prefix, int64_t from, int64_t to,
                      bool writer, int tp_rank, struct piece *piece);
@@ -135,7 +141,8 @@ int64_t param_expert (const struct param *p, int64_t i);
 size_t param_num_tensors (const struct param *p);
 void param_name_piece (const struct param *p, size_t i, struct piece *piece);
 
-/* Elements [from, to) of this rank's part that are no padding, which is behind all others. */
+/* Returns the number of elements of [from, to) of this rank's part that are no padding.
+ * Padding comes after all other elements. */
 int64_t param_true_elements (const struct param *p, int64_t from, int64_t to);
 
 /* True on the one rank of a model-parallel group that counts (a part of) this parameter

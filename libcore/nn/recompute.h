@@ -1,13 +1,13 @@
-/* recompute - which activations are not kept for the backward pass but computed again by it
- * (Chen et al. 2016; Korthikanti et al. 2022).
+/* recompute - the activations that are not kept for the backward pass, which computes
+ * them again (Chen et al. 2016; Korthikanti et al. 2022).
  *
  * Selective: tensors that some modules of a layer make are not kept.  Before the backward pass
  * reads one, it runs those phases of the module again that write it.
  *
- * Full: a unit of layers keeps its input alone.  Before its backward pass it runs forward again.
+ * Full: a unit of layers only keeps its input.  Before its backward pass it runs forward again.
  *
- * Dropout has coordinates, so the same elements drop again, and results are those without
- * recomputation, bit for bit.
+ * Dropout has coordinates, so the same elements are dropped again, and results are the
+ * same bit for bit as without recomputation.
  */
 #ifndef LIBCORE_NN_RECOMPUTE_H
 #define LIBCORE_NN_RECOMPUTE_H
@@ -43,9 +43,9 @@ enum recompute_method {
 struct recompute {
     enum recompute_granularity granularity;
     unsigned modules; /* selective: RECOMPUTE_BIT() of each */
-    enum recompute_method method; /* full, as are: */
+    enum recompute_method method; /* for full recomputation, as the members below */
     int num_layers;   /* uniform: 1 or more; block: 0 or more */
-    bool split_saved; /* tensor-parallel ranks keep a part each of what units keep */
+    bool split_saved; /* each tensor-parallel rank keeps a part of the inputs of units */
 };
 
 /* A unit: 'size' layers from layer 'first' of a virtual stage on. size 0: no unit. */
@@ -53,10 +53,10 @@ struct recompute_unit {
     int first, size;
 };
 
-/* The unit that has layer 'i' of the 'n' layers of a virtual stage. */
+/* Returns the unit of layer 'i' of the 'n' layers of a virtual stage. */
 struct recompute_unit recompute_unit_of (const struct recompute *r, int n, int i);
 
-/* Of a module, as --recompute-modules has it: "core_attn". */
+/* The name of a module for --recompute-modules: "core_attn". */
 extern const char *const recompute_module_names[RECOMPUTE_NUM_MODULES];
 
 #endif /* LIBCORE_NN_RECOMPUTE_H */

@@ -1,16 +1,17 @@
 /* rope - the angles of rotary position embeddings.
  *
- * Of a head, D = int (percent x its elements) are chosen.  They are ceil (D / 2) pairs, so that an
- * odd D rotates D + 1 elements, as in Megatron-LM.  Pair i turns by position x f_i,
- * f_i = base^(-2 i / D) (Su et al. 2021).  Three ways to stretch the angles for sequences that are
- * longer than those of the first training:
+ * D = int (percent x elements) elements of a head are rotated.  They are ceil (D / 2)
+ * pairs, so that an odd D rotates D + 1 elements, as in Megatron-LM.  Pair i turns by
+ * position x f_i, f_i = base^(-2 i / D) (Su et al. 2021).  There are three ways to
+ * stretch the angles for sequences that are longer than those of the first training:
  * - linear: positions are divided by 'interpolation' (Chen et al. 2023);
- * - Llama 3: f_i is divided by a factor where the wavelength 2 pi / f_i is over original / low,
- *   left alone where it is under original / high, and blended in between (Llama 3.1's
+ * - Llama 3: f_i is divided by a factor if the wavelength 2 pi / f_i is above original /
+ *   low, unchanged if it is below original / high, and blended in between (Llama 3.1's
  *   apply_scaling());
- * - YaRN (Peng et al. 2023): f_i is divided by a factor where a pair turns less than beta_slow
- *   times over the original length, left alone where it turns more than beta_fast times, and
- *   blended in between by i; cosines and sines are multiplied by a concentration factor.
+ * - YaRN (Peng et al. 2023): f_i is divided by a factor if a pair turns fewer than
+ *   beta_slow times over the original length, unchanged if it turns more than beta_fast
+ *   times, and blended in between by i; cosines and sines are multiplied by a
+ *   concentration factor.
  */
 #ifndef LIBCORE_NN_ROPE_H
 #define LIBCORE_NN_ROPE_H
@@ -36,10 +37,11 @@ struct rope_config {
     bool exact_range;     /* YaRN's corners are not rounded to whole pairs */
 };
 
-/* As they are where nothing is asked for. */
+/* Set the defaults. */
 void rope_config_init (struct rope_config *c);
 
-/* Are the values in their ranges?  -1, EINVAL and a text that names Megatron-LM's argument. */
+/* Check that the values are in their ranges.  -1, EINVAL and a text that names
+ * Megatron-LM's argument. */
 int rope_config_check (const struct rope_config *c, int head_dim, struct mg_error *err);
 
 /* D of a head of 'head_dim' elements; the pairs that are rotated. */
@@ -49,7 +51,7 @@ int rope_pairs (const struct rope_config *c, int head_dim);
 /* f_i of all pairs of such a head, in double. */
 void rope_frequencies (const struct rope_config *c, int head_dim, double *frequency);
 
-/* What cosines and sines are multiplied by. */
+/* Returns the factor of cosines and sines. */
 double rope_concentration (const struct rope_config *c);
 
 /* Find YaRN's mscale for which rope_concentration() returns 'concentration' with this factor and

@@ -1,10 +1,10 @@
-/* attention - what the operations of attention share: where queries, keys and values are, and the
- * call of the kernel.
+/* attention - code that the operations of attention share: the places of queries, keys
+ * and values, and the call of the kernel.
  *
  * Queries, keys and values are "local" first: in the tensors of this rank's rows, which are the
  * fused product, or tensors of their own.  Exchanges of context parallelism make "packed" tensors
  * of them, whose rows are [group][queries of the group, key, value], or [group][key, value] where
- * the queries stay local.  Gradients are where the values are.
+ * the queries stay local.  Gradients are at the same places as the values.
  */
 #ifndef LIBCORE_OPS_ATTENTION_H
 #define LIBCORE_OPS_ATTENTION_H
@@ -69,7 +69,7 @@ struct kern_positions attention_positions (const struct pass *pass, int64_t firs
 void attention_set_keys (struct kern_attention_fwd *a, const struct attention_operands *x,
                          int64_t batch);
 
-/* What both operations of attention do to their operands. */
+/* The accesses of both operations of attention to their operands. */
 #define ATTENTION_OPERANDS                                                                   \
     [ATTENTION_QUERY] = { "query", false, OPERAND_READ, OPERAND_READ },                      \
     [ATTENTION_KEY] = { "key", false, OPERAND_READ, OPERAND_READ },                          \

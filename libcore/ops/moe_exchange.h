@@ -1,5 +1,5 @@
-/* moe_exchange - a round of tokens on their way to the experts of other ranks and back, and the
- * experts: what the phases of the first round do, and further rounds in one phase.
+/* moe_exchange - the exchange of tokens with the experts of other ranks, and the experts:
+ * the phases of the first round, and further rounds in one phase.
  */
 #ifndef LIBCORE_OPS_MOE_EXCHANGE_H
 #define LIBCORE_OPS_MOE_EXCHANGE_H
@@ -8,23 +8,25 @@
 #include "libcore/ops/moe_rounds.h"
 #include "libcore/ops/ops.h"
 
-/* What a round keeps from the way there until the backward pass: numbers of operands. */
+/* The operands that a round keeps from the dispatch until the backward pass, by number. */
 struct moe_kept {
     int input, prob, begin, fc1, act;
 };
 
-/* Those of the first round, and of further ones. */
+/* The operands of the first round, and of further rounds. */
 extern const struct moe_kept moe_first, moe_further;
 
 /* The counts that the host has of this layer and slot. */
 struct moe_routes moe_routes_of (const struct pass *pass);
 
-/* Wait until the host has the counts of all ranks: the one wait of a forward pass.  A phase that
- * runs again has them, and rows that are padded to the capacity have known counts.
+/* Wait until the host has the counts of all ranks: the only wait of a forward pass.
+ * There is no wait in a phase that runs again, nor if rows are padded to the capacity,
+ * whose counts are known.
  */
 int moe_fetch_counts (const struct pass *pass, const struct phase *phase, struct mg_error *err);
 
-/* Rows of this rank's experts in a round; while calls are recorded, as many as there may be. */
+/* Rows of this rank's experts in a round; while calls are recorded, the largest possible
+ * number. */
 int64_t moe_total (const struct pass *pass, int64_t round);
 
 /* Enqueue the transfer of a round's rows of 'sent' to 'received' of the experts' ranks, or back, on
@@ -40,7 +42,7 @@ int moe_transfer_wait (const struct pass *pass, struct mg_error *err);
 int moe_order (const struct pass *pass, const struct phase *phase, int64_t round,
                const struct tensor *begin, struct mg_error *err);
 
-/* The rest of the way to the experts, from what was received: kept->input, prob and begin. */
+/* Make the inputs of the experts from the received rows: kept->input, prob and begin. */
 int moe_take (const struct pass *pass, const struct phase *phase, int64_t round,
               const struct moe_kept *kept, struct mg_error *err);
 
@@ -66,29 +68,31 @@ int moe_act_bwd (const struct pass *pass, const struct phase *phase, const struc
 int moe_fc1_bwd (const struct pass *pass, const struct phase *phase, const struct moe_kept *kept,
                  struct mg_error *err);
 
-/* How the rows of a round come to the experts of a rank and go back: what the two dispatchers do
- * in their own ways.  Functions return 0, or -1 and an error.
+/* How the rows of a round reach the experts of a rank and return: the functions in which
+ * the two dispatchers differ.  Functions return 0, or -1 and an error.
  */
 struct moe_way {
-    int64_t (*rounds) (const struct pass *pass); /* the first one counts */
-    /* The experts' rows: kept->input, prob and begin. */
+    int64_t (*rounds) (const struct pass *pass); /* number of rounds, including the first */
+    /* Make the experts' rows: kept->input, prob and begin. */
     int (*take_rows) (const struct pass *pass, const struct phase *phase, int64_t round,
                       const struct moe_kept *kept, struct mg_error *err);
-    /* What the experts made of them, MOE_OUT, goes back to the tokens. */
+    /* Send the outputs of the experts, MOE_OUT, back to the tokens. */
     int (*give_rows) (const struct pass *pass, const struct phase *phase, int64_t round,
                       struct mg_error *err);
-    /* Before the backward pass of further rounds: take_rows() can be called again. */
+    /* Called before the backward pass of further rounds, so that take_rows() can be
+     * called again. */
     int (*send_again) (const struct pass *pass, const struct phase *phase, struct mg_error *err);
     /* The gradient of give_rows(): MOE_DOUT. */
     int (*take_gradient) (const struct pass *pass, const struct phase *phase, int64_t round,
                           struct mg_error *err);
-    /* That of take_rows(), from MOE_DINPUT and MOE_DINPUT_PROB, goes back to the tokens. */
+    /* Send the gradient of take_rows(), from MOE_DINPUT and MOE_DINPUT_PROB, back to the
+     * tokens. */
     int (*give_gradients) (const struct pass *pass, const struct phase *phase, int64_t round,
                            struct mg_error *err);
 };
 
-/* All rounds behind the first, if there are any.  Forward they keep nothing; backward their rows
- * are sent once more, and the experts compute once more what they have to.
+/* All rounds after the first, if there are any.  Forward, they save nothing.  Backward,
+ * their rows are sent again, and the experts compute again what the gradients need.
  */
 int moe_more_fwd (const struct moe_way *way, const struct pass *pass, const struct phase *phase,
                   struct mg_error *err);

@@ -1,9 +1,9 @@
 /* moe_ops - the operations of a layer with experts and their operands.
  *
  * All of them have the same list of operands, of which each uses some, so that the specification
- * (gpt_moe.c) names every tensor once.  Rows are tokens on their way to an expert and back: one for
- * each choice, a token and one of its experts.  "Rows of the sender" are those of this rank's
- * tokens, sorted by expert.
+ * (gpt_moe.c) names every tensor once.  A row has the features of a token for one of its
+ * experts; there is one row for each choice, which is a token and one of its experts.
+ * "Rows of the sender" are those of this rank's tokens, sorted by expert.
  *
  * With MOE_ALL_TO_ALL:
  *
@@ -18,8 +18,9 @@
  *     more         further rounds, if experts of a rank have more rows than it keeps
  *     unpermute    each token's sum
  *
- * Everything up to 'permute' has fixed shapes.  A rank that has all experts and shares them with
- * nobody goes from permute to the experts and from them to unpermute.  With MOE_ALL_GATHER:
+ * Everything up to 'permute' has fixed shapes.  A rank that has all experts, and shares
+ * them with no other rank, skips the phases between permute and the experts, and those
+ * between the experts and unpermute.  With MOE_ALL_GATHER:
  *
  *     gather       the tokens of all ranks, with their experts and probabilities
  *     select       the host waits for the counts; rows for the local experts, in their order
@@ -43,7 +44,7 @@
 #include "libcore/nn/layer.h"
 
 enum {
-    /* [rows, hidden]: what the router sees; its gradient has room for all tokens */
+    /* [rows, hidden]: the inputs of the router; the gradient has room for all tokens */
     MOE_ROUTER_X, MOE_ROUTER_DX,
     MOE_ROUTER_WEIGHT, MOE_ROUTER_BIAS,
     MOE_SAMPLES,  /* coordinates of noise */
@@ -55,13 +56,13 @@ enum {
     MOE_PROB, MOE_DPROB, /* [rows, topk] float32 */
     MOE_ALL_LOGITS, /* scratch of MOE_QUANTILE: those of all ranks that have the sequences */
     MOE_AUX, MOE_SEQ_AUX, MOE_GLOBAL_AUX, /* slopes of the losses: [1 or batch, experts] float32 */
-    MOE_LOSS_COUNT, MOE_LOSS_SUM, /* scratch, as the largest of them */
+    MOE_LOSS_COUNT, MOE_LOSS_SUM, /* scratch of the size of the largest loss above */
     /* places of the sender's rows: [rows topk] int32, [choices] int32, [experts + 1] int64 */
     MOE_ROW, MOE_SOURCE, MOE_OFFSET,
     MOE_COUNT, MOE_COUNTS, /* rows of each expert: of the sender, of all ranks; int64 */
-    /* what the experts get, of this rank's tokens, and what they make of it: [rows, width] */
+    /* the inputs of the experts for this rank's tokens, and their outputs: [rows, width] */
     MOE_X, MOE_DX, MOE_Y, MOE_DY,
-    /* the sender's rows and their probabilities; on the way back what experts made of them */
+    /* the sender's rows and their probabilities; on the way back, the outputs of the experts */
     MOE_SENT, MOE_SENT_PROB, MOE_DSENT, MOE_DSENT_PROB,
     /* of 'weigh': tokens times their probabilities, and the probabilities that go with them: 1 */
     MOE_WEIGHED, MOE_DWEIGHED, MOE_ONE,

@@ -1,8 +1,8 @@
-/* moe_rounds - which rows go where in a round of an exchange of tokens.
+/* moe_rounds - the source and destination of the rows in each round of an exchange of tokens.
  *
  * All ranks of the expert grid's group (etp x ep) know how many rows each of them has for each
- * expert.  From these counts each rank works out what it sends and receives, without a word to the
- * others.
+ * expert.  From these counts each rank computes the rows that it sends and receives,
+ * without further messages.
  *
  * With an all-to-all, a rank receives the rows of its experts from the ranks at its own
  * expert-tensor-parallel place, expert-parallel rank after rank: this is its stream.  In round r it
@@ -36,8 +36,8 @@ int64_t moe_rounds (const struct moe_routes *r);
 /* Rows that expert-tensor-parallel rank 'etp' of this rank's experts receives in a round. */
 int64_t moe_received (const struct moe_routes *r, int64_t round, int etp);
 
-/* In a round, the rows of the sender that go to expert-parallel rank 'ep'; where those that come
- * from it are among what is received.
+/* In a round, the rows of the sender that go to expert-parallel rank 'ep'; the place of
+ * the rows that come from this rank among the received rows.
  */
 struct moe_span moe_sent_to (const struct moe_routes *r, int64_t round, int ep);
 struct moe_span moe_received_from (const struct moe_routes *r, int64_t round, int ep);
@@ -45,8 +45,9 @@ struct moe_span moe_received_from (const struct moe_routes *r, int64_t round, in
 /* Rows of all ranks for this rank's experts. */
 int64_t moe_all_rows (const struct moe_routes *r);
 
-/* Set count[], which 'r' points to, to what fills 'rounds' rounds on every rank: of 'rows' rows for
- * the experts of a rank with an all-gather, of r->limit rows for each rank if 'rows' is 0.
+/* Set count[], which 'r' points to, to numbers that fill 'rounds' rounds on every rank:
+ * of 'rows' rows for the experts of a rank with an all-gather, of r->limit rows for each
+ * rank if 'rows' is 0.
  */
 void moe_fill_rounds (const struct moe_routes *r, int64_t rounds, int64_t rows, int64_t *count);
 

@@ -8,7 +8,7 @@
 #include "libcore/ops/moe_ops.h"
 #include "libcore/ops/router.h"
 
-/* Are the experts' loads counted, and do losses have a part in this pass? */
+/* True if this pass counts the experts' loads and has auxiliary losses. */
 static bool counts (const struct pass *pass)
 {
     return pass->training && !pass->again;

@@ -1,7 +1,7 @@
 /* ops - the operations of layers and their operands.
  *
- * The comment of each operation says what it computes; its struct layer_op, in the file of the
- * operation, says what it reads and writes of each operand.
+ * The comment of each operation has its result; its struct layer_op, in the file of the
+ * operation, has its accesses to each operand.
  */
 #ifndef LIBCORE_OPS_OPS_H
 #define LIBCORE_OPS_OPS_H
@@ -36,8 +36,8 @@ enum { COLUMN_X, COLUMN_Y, COLUMN_WEIGHT, COLUMN_BIAS, COLUMN_DY, COLUMN_DX, COL
        COLUMN_CONVERTED };
 extern const struct layer_op op_linear_column, op_linear_logits;
 
-/* y = x W^T with this rank's columns of x.  y is a summand: op_reduce has to follow.  Backward
- * gathers dy first.
+/* y = x W^T with this rank's columns of x.  y is a summand: op_reduce must follow.
+ * Backward gathers dy first.
  */
 enum { ROW_X, ROW_Y, ROW_WEIGHT, ROW_DY, ROW_DX, ROW_ALL_ROWS, ROW_CONVERTED };
 extern const struct layer_op op_linear_row;
@@ -151,8 +151,9 @@ extern const struct layer_op op_gather_keys;
 enum { ACT_X, ACT_Y, ACT_DY, ACT_DX };
 extern const struct layer_op op_act;
 
-/* score = 1 / (1 + exp (-x W^T)) of this rank's rows; 'index' is of no use.  Backward adds to dx, a
- * tensor of all tokens, after the work on the tensor-parallel side stream.
+/* score = 1 / (1 + exp (-x W^T)) of this rank's rows; 'index' is not used afterwards.
+ * Backward adds to dx, a tensor of all tokens, after the work on the tensor-parallel side
+ * stream.
  */
 enum { GATE_X, GATE_DX, GATE_WEIGHT, GATE_LOGIT, GATE_DLOGIT, GATE_INDEX, GATE_SCORE, GATE_DSCORE };
 extern const struct layer_op op_gate_score;

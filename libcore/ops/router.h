@@ -1,8 +1,8 @@
-/* router - the state of a layer's router, and what an iteration does to it.
+/* router - the state of a layer's router, and its changes in an iteration.
  *
  * The state is in device memory and is no parameter: no optimizer changes it.  Passes of training
- * add to the tallies; router_update() ends an iteration.  What the host reads of the state comes
- * into pinned host memory.
+ * add to the tallies; router_update() ends an iteration.  Downloads of the state go to
+ * pinned host memory.
  */
 #ifndef LIBCORE_OPS_ROUTER_H
 #define LIBCORE_OPS_ROUTER_H
@@ -21,7 +21,8 @@ struct router_host {
 
 struct router_state {
     int layer;            /* number of the transformer layer */
-    /* What one iteration hands to the next, and files keep: [experts] float32, and the name. */
+    /* The state that lasts from one iteration to the next, and that files contain:
+     * [experts] float32, and the name. */
     struct tensor bias;   /* of struct kern_router_fwd ... */
     struct tensor beta;   /* ... and of MOE_QUANTILE */
     struct router_host host;
@@ -34,7 +35,7 @@ struct router_state {
     int passes;           /* forward passes that were counted; model_forward() adds them up */
 };
 
-/* Is this the name of a tensor of a router's state? */
+/* True if this is the name of a tensor of a router's state. */
 bool router_has_name (const char *name);
 
 /* Take memory for the state of a router; plan: arena.h. */
@@ -51,10 +52,10 @@ void router_take_host (struct router_state *s, int experts, void *memory);
  */
 int router_copy (struct router_state *s, const struct nn *nn, struct mg_error *err);
 
-/* Forget what the passes of an iteration have counted. */
+/* Set the counts of an iteration's passes to zero. */
 int router_clear (struct router_state *s, const struct nn *nn, struct mg_error *err);
 
-/* What an iteration's routing was like, over all ranks that have the router. */
+/* Statistics of an iteration's routing, over all ranks that have the router. */
 struct router_stats {
     double loss[ROUTER_NUM_LOSSES]; /* means over microbatches, without coefficients */
     double least, most;   /* tokens of an expert */
@@ -69,7 +70,8 @@ struct router_stats {
  */
 int router_update (struct router_state *s, const struct nn *nn, struct mg_error *err);
 
-/* After router_update() and a wait of the host for the compute stream: what the routing was like.
+/* After router_update() and a wait of the host for the compute stream, return the
+ * statistics of the routing.
  */
 void router_read (const struct router_state *s, const struct nn *nn, const struct nn_shape *shape,
                   struct router_stats *stats);

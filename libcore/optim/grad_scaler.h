@@ -1,10 +1,11 @@
-/* grad_scaler - what the loss is multiplied by so that small gradients survive float16.
+/* grad_scaler - the factor of the loss that keeps small gradients from becoming 0 in float16.
  *
- * Pure state: one update after every iteration, whose gradients, on whatever rank, were all
- * finite or not (Micikevicius et al. 2018, section 3.2).  As Megatron-LM's
- * DynamicGradScaler (core/optimizer/grad_scaler.py): the scale backs off when overflows
- * have used up the hysteresis, which only a growth restores, and grows after so many good
- * iterations in a row.  Scales are float32, as there.
+ * The scaler is updated once after every iteration, with one fact: whether the gradients
+ * of all ranks were finite (Micikevicius et al. 2018, section 3.2).  The rules are those
+ * of Megatron-LM's DynamicGradScaler (core/optimizer/grad_scaler.py).  The scale becomes
+ * smaller when overflows have used up the hysteresis.  The scale grows after
+ * 'growth_interval' good iterations in a row, and only then is the hysteresis restored.
+ * Scales are float32, as in Megatron-LM.
  */
 #ifndef LIBCORE_OPTIM_GRAD_SCALER_H
 #define LIBCORE_OPTIM_GRAD_SCALER_H
@@ -15,37 +16,40 @@
 #include "megatron/error.h"
 
 struct grad_scaler_config {
-    bool constant;           /* the initial scale stays; the rest is not read */
+    bool constant;           /* the scale stays 'initial'; the other members are not read */
     double initial;          /* above 0 */
     double min;              /* above 0, at most initial */
     double growth, backoff;  /* factors: above 1; between 0 and 1 */
-    int64_t growth_interval; /* good iterations in a row before it grows, at least 1 */
-    int64_t hysteresis;      /* overflows before it backs off, at least 1 */
+    int64_t growth_interval; /* good iterations in a row before the scale grows, at least 1 */
+    int64_t hysteresis;      /* overflows before the scale becomes smaller, at least 1 */
 };
 
 struct grad_scaler {
     struct grad_scaler_config config;
     float scale;
     int64_t growth_tracker;     /* good iterations since the last overflow or growth */
-    int64_t hysteresis_tracker; /* overflows that are left, 0 or less: every one counts */
+    int64_t hysteresis_tracker; /* overflows that are left; at 0 or less, every overflow
+                                 * makes the scale smaller */
 };
 
-/* -1, EINVAL and a text that names the value if the configuration is none. */
+/* Begin with the initial scale.  -1, EINVAL and a text that names the value if the
+ * configuration is wrong. */
 int grad_scaler_init (struct grad_scaler *s, const struct grad_scaler_config *config,
                       struct mg_error *err);
 
-/* What unscales gradients: 1 / scale, rounded once. */
+/* Returns the factor that unscales gradients: 1 / scale, rounded once. */
 float grad_scaler_inverse (const struct grad_scaler *s);
 
 void grad_scaler_update (struct grad_scaler *s, bool overflow);
 
-/* Would an overflow now be one that no smaller scale can help: at the least scale, and right
- * after one that had no hysteresis left?  False of a constant scaler.
+/* True if no smaller scale could help after an overflow now: the scale is the least one,
+ * and the last update was an overflow without hysteresis left.  False for a constant
+ * scaler.
  */
 bool grad_scaler_is_at_end (const struct grad_scaler *s);
 
-/* Go on from a checkpoint.  -1, EINVAL and a text if the values make no sense; of a
- * constant scaler nothing changes.
+/* Set the state that a checkpoint holds.  -1, EINVAL and a text if the values are out of
+ * range.  A constant scaler does not change.
  */
 int grad_scaler_restore (struct grad_scaler *s, double scale, int64_t growth_tracker,
                          int64_t hysteresis_tracker, struct mg_error *err);

@@ -1,20 +1,20 @@
-/* layout - where every parameter and its gradient lie in contiguous buffers.
- *
- * Decided once, as data, and read by gradient reduction, optimizer and checkpoint; nothing
- * is allocated for the buffers themselves.  The rules are those of Megatron-LM's
+/* layout - the place of every parameter and its gradient in contiguous buffers.  A layout
+ * is computed once.  Gradient reduction, optimizer and checkpoint read it.  A layout does
+ * not allocate the memory of the buffers.  The rules are those of Megatron-LM's
  * DistributedDataParallel and DistributedOptimizer (core/distributed,
  * core/optimizer/param_layout.py):
  *
  * - A buffer holds the parameters of one model chunk that have the same storage type, the
  *   same gradient type, and are all dense or all expert.
- * - In a buffer they stand in reverse registration order, since gradients become ready
+ * - The parameters of a buffer are in reverse registration order, since gradients become ready
  *   from the last layer to the first.
  * - A bucket, the unit of communication, closes after the parameter that takes it to the
  *   bucket size.
  * - With a sharded optimizer (ZeRO-1, Rajbhandari et al. 2020) a parameter starts at a
  *   multiple of 64 elements, a bucket ends at a multiple of lcm (ranks, 128), a shared
  *   embedding is alone in its bucket, and rank r owns the r-th of the equal contiguous
- *   shards of every bucket, whatever parameters they cut.  Otherwise nothing is padded.
+ *   shards of every bucket, even if a shard ends inside a parameter.  Without a sharded
+ *   optimizer there is no padding.
  */
 #ifndef LIBCORE_OPTIM_LAYOUT_H
 #define LIBCORE_OPTIM_LAYOUT_H
@@ -26,12 +26,12 @@
 #include "megatron/dtype.h"
 #include "megatron/error.h"
 
-/* What the layout has to know of a parameter. */
+/* The properties of a parameter that the layout depends on. */
 struct layout_param {
     int64_t numel;
-    enum mg_dtype logical; /* the type that computations see */
+    enum mg_dtype logical; /* the type that computations use */
     enum mg_dtype storage; /* the type in the buffer: MG_UINT8 for fp8, else the same */
-    bool expert;           /* reduced over the expert-data-parallel group */
+    bool expert;           /* the gradient is reduced over the expert-data-parallel group */
     bool shared_embedding; /* needs a bucket of its own */
     int chunk;             /* model chunk of the rank, from 0, in ascending order */
 };
@@ -42,24 +42,28 @@ struct layout_config {
     bool sharded;         /* distributed optimizer */
     bool high_busbw;      /* buckets also end at multiples of 2^16 */
     bool grad_float32;    /* gradients are float32, else of the parameters' logical type */
-    int64_t bucket_size;  /* elements, of the first chunk; the others have one bucket */
-    bool one_group;       /* all buckets of the first chunk too form one group */
-    int shards[2];        /* ranks that share dense and expert parameters, and with a
-                             sharded optimizer each own one shard of a bucket */
+    int64_t bucket_size;  /* elements of a bucket of the first chunk; other chunks have
+                           * one bucket */
+    bool one_group;       /* all buckets of the first chunk form one group, as those of
+                           * other chunks do */
+    int shards[2];        /* number of ranks that share dense parameters, and expert
+                             parameters; with a sharded optimizer each of these ranks owns
+                             one shard of a bucket */
 };
 
 /* A parameter's elements [start, end) of the buffer, and its bucket. */
 struct layout_entry {
     size_t param; /* index in the list that the layout was made of */
     int64_t start, end;
-    int bucket; /* in its buffer */
+    int bucket; /* number of the bucket in its buffer */
 };
 
 struct layout_bucket {
     int64_t start, end; /* in the buffer, padding included */
-    int64_t unpadded;   /* elements up to the end of the last parameter (before a shared
-                           embedding: up to where the next parameter would start) */
-    size_t first, num_entries; /* in the buffer's entries */
+    int64_t unpadded;   /* elements up to the end of the last parameter; before a shared
+                           embedding, up to the place where the next parameter would
+                           start */
+    size_t first, num_entries; /* the bucket's part of the buffer's entries */
 };
 
 struct layout_buffer {
@@ -68,8 +72,9 @@ struct layout_buffer {
     int chunk;
     int shards;                 /* as in the configuration */
     struct layout_entry *entry; /* reverse registration order */
-    size_t *index; /* of its parameters in registration order: their places among all of
-                      the same logical and gradient types, whatever their storage */
+    size_t *index; /* [num_entries] for the buffer's parameters in registration order: the
+                      number of each among all parameters of the same logical and gradient
+                      types, whatever their storage type is */
     size_t num_entries;
     struct layout_bucket *bucket;
     int num_buckets;
@@ -96,7 +101,7 @@ struct layout {
     struct layout_member *member;
 };
 
-/* Where elements [world[0], world[1]) of a buffer are, seen from elsewhere. */
+/* Elements [world[0], world[1]) of a buffer, as ranges of other things. */
 struct layout_ranges {
     int64_t world[2];  /* in the buffer */
     int64_t bucket[2]; /* in the bucket */
@@ -106,41 +111,46 @@ struct layout_ranges {
 
 /* Bucket size by Megatron-LM's rules. */
 struct layout_bucket_rule {
-    int64_t bucket_size; /* asked for, 0: not */
-    int64_t num_buckets; /* asked for, 0: not; wins */
+    int64_t bucket_size; /* elements that the user has given, 0: none */
+    int64_t num_buckets; /* number that the user has given, 0: none; counts before
+                          * bucket_size */
     int64_t num_params;  /* elements of all parameters of the rank */
     int dp;              /* size of the dp-cp group */
-    bool overlap;        /* reduction overlaps the backward pass; else there is no use */
-    int pp_rank;         /* later stages are not on the critical path: one bucket */
+    bool overlap;        /* reduction overlaps the backward pass; without overlap one
+                          * bucket is enough */
+    int pp_rank;         /* stages after the first are not on the critical path, and have
+                          * one bucket */
     bool disabled;
 };
 
-/* Elements, or LAYOUT_ONE_BUCKET: the size asked for (*resolved, which depends on neither
- * pp_rank nor disabled; may be NULL), and, returned, the one in use.
+/* Returns the elements of a bucket, or LAYOUT_ONE_BUCKET.  *resolved is the size without
+ * regard to pp_rank and 'disabled'; 'resolved' may be NULL.
  */
 int64_t layout_bucket_size (const struct layout_bucket_rule *rule, int64_t *resolved);
 
-/* What gradients are multiplied by before they are summed over 'expert' ? edp : dp ranks
- * ('average': averaged), so that the result is the mean over dp (per_token: the sum).
+/* Returns the factor of gradients before they are summed, or with 'average' averaged,
+ * over edp ranks if 'expert', else over dp ranks.  With this factor the result is the
+ * mean over dp ranks, or the sum with 'per_token'.
  */
 double layout_grad_scale (bool per_token, bool average, bool expert, int dp, int edp);
 
-/* Lay out n parameters.  NULL and a text on failure: EINVAL a number out of range,
- * EOVERFLOW sizes beyond int64_t, ENOMEM.
+/* Lay out n parameters.  NULL and a text on failure: EINVAL if a number is out of range,
+ * EOVERFLOW if sizes exceed int64_t, ENOMEM.
  */
 struct layout *layout_create (const struct layout_config *config,
                               const struct layout_param *params, size_t n,
                               struct mg_error *err);
 void layout_destroy (struct layout *layout);
 
-/* Elements of a bucket that one rank owns, and of all buckets of a buffer (a layout that
- * is not sharded has one shard, all of it).
+/* The number of elements that one rank owns of a bucket, and of all buckets of a buffer.
+ * A layout that is not sharded has one shard with all elements.
  */
 int64_t layout_shard (const struct layout *layout, const struct layout_buffer *buffer,
                       int bucket);
 int64_t layout_shard_total (const struct layout *layout, const struct layout_buffer *buffer);
 
-/* The part of an entry that 'rank' owns; false, and *out is left, if there is none. */
+/* Find the part of an entry that 'rank' owns.  False if 'rank' owns no part; *out then
+ * stays. */
 bool layout_ranges (const struct layout *layout, const struct layout_buffer *buffer,
                     const struct layout_entry *entry, int rank, struct layout_ranges *out);
 

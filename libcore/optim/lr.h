@@ -1,7 +1,8 @@
 /* lr - learning rate and weight decay as functions of the samples consumed.
  *
- * Megatron-LM's OptimizerParamScheduler without its state: all "steps" are samples, and
- * the value that iteration k uses is the one at the samples consumed before it.
+ * The functions are those of Megatron-LM's OptimizerParamScheduler, without its state.
+ * All "steps" are samples.  Iteration k uses the value at the number of samples that were
+ * consumed before iteration k.
  */
 #ifndef LIBCORE_OPTIM_LR_H
 #define LIBCORE_OPTIM_LR_H
@@ -23,10 +24,10 @@ enum lr_style {
 
 /* How LR_WSD goes from 'max' to 'min' over the last 'wsd_decay' samples. */
 enum wsd_style {
-    WSD_EXPONENTIAL, /* 2 x 0.5^r - 1 of the way is left at the share r of the decay */
+    WSD_EXPONENTIAL, /* at the share r of the decay, 2 x 0.5^r - 1 of the way is left */
     WSD_LINEAR,
     WSD_COSINE,
-    WSD_MINUS_SQRT, /* 1 - sqrt (r) */
+    WSD_MINUS_SQRT, /* at the share r of the decay, 1 - sqrt (r) of the way is left */
     WSD_NUM_STYLES
 };
 
@@ -35,9 +36,9 @@ enum wd_style { WD_CONSTANT, WD_LINEAR, WD_COSINE, WD_NUM_STYLES };
 
 struct lr_config {
     enum lr_style style;
-    double init;    /* at 0 samples, if there is a warm-up; at most max */
-    double max;     /* after the warm-up, at least min */
-    double min;     /* after 'decay' samples, at least 0; unused if constant */
+    double init;    /* rate at 0 samples, if there is a warm-up; at most max */
+    double max;     /* rate after the warm-up; at least min */
+    double min;     /* rate after 'decay' samples; at least 0; unused if constant */
     double warmup;  /* samples of the linear warm-up, 0 (none) up to less than decay; a
                        fraction of the decay need not be whole */
     int64_t decay;  /* samples at which the decay ends, at least 1 */
@@ -47,39 +48,44 @@ struct lr_config {
     int64_t wd_incr;         /* at least 1 unless constant */
 
     enum wsd_style wsd_style;
-    int64_t wsd_decay; /* LR_WSD: samples of its decay, at least 1 */
+    int64_t wsd_decay; /* LR_WSD: samples of the decay, at least 1 */
 
-    bool decoupled; /* the word embedding and the output layer have a rate of their own, which
-                       differs in 'max' and 'min' alone */
+    bool decoupled; /* the word embedding and the output layer have a rate of their own,
+                       with another 'max' and 'min' (lr_decoupled_at()) */
     double decoupled_max, decoupled_min;
 };
 
 /* 0, or -1, EINVAL and a text that names the value which breaks a rule given above. */
 int lr_check (const struct lr_config *config, struct mg_error *err);
 
-/* What counts where a checkpoint was made with another schedule. */
+/* The schedule to use if a checkpoint was made with another schedule. */
 enum lr_prefer {
-    LR_WANT_SAME,   /* neither: it is an error */
-    LR_PREFER_OWN,  /* the run's */
-    LR_PREFER_SAVED /* the checkpoint's */
+    LR_WANT_SAME,   /* another schedule is an error */
+    LR_PREFER_OWN,  /* the run's schedule */
+    LR_PREFER_SAVED /* the checkpoint's schedule */
 };
 
-/* Make 'config' the schedule of a run that goes on from a checkpoint made with 'saved', by
- * the rules of Megatron-LM's load_state_dict(): they bear on max, min, warmup, decay and
- * style, and on the weight decay.  The rest stays the run's own, and what a constant style
- * does not use may differ.  -1, EINVAL and a text that names all differences, or the rule of
- * lr_check() that the two together break; 'config' is then what it was.
+/* Make 'config' the schedule of a run that goes on from a checkpoint made with 'saved',
+ * by the rules of Megatron-LM's load_state_dict().  These rules decide about max, min,
+ * warmup, decay and style, and about the weight decay.  All other members stay the run's
+ * own.  Members that a constant style does not use may differ.  -1, EINVAL and a text
+ * that names all differences, or the rule of lr_check() that the result breaks; 'config'
+ * is then unchanged.
  */
 int lr_resume (struct lr_config *config, const struct lr_config *saved,
                enum lr_prefer prefer, struct mg_error *err);
 
 /* Learning rate and weight decay at 'samples' consumed samples, for a checked config. */
 double lr_at (const struct lr_config *config, int64_t samples);
-double lr_decoupled_at (const struct lr_config *config, int64_t samples); /* else lr_at() */
+double lr_decoupled_at (const struct lr_config *config, int64_t samples); /* without
+                                                                           * 'decoupled',
+                                                                           * this is
+                                                                           * lr_at() */
 double lr_weight_decay_at (const struct lr_config *config, int64_t samples);
 
-/* Megatron-LM's names ("constant", "inverse-square-root", "minus_sqrt") to styles and back.
- * 'what' (the option) begins the text of a failure, which lists the names there are.
+/* Convert Megatron-LM's names ("constant", "inverse-square-root", "minus_sqrt") to styles
+ * and back.  'what' is the option's name.  The text of a failure begins with 'what' and
+ * lists all names.
  */
 int lr_style_parse (const char *what, const char *name, enum lr_style *style,
                     struct mg_error *err);

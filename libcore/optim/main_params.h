@@ -17,9 +17,10 @@
 #include "libcore/optim/buffers.h"
 
 struct main_params_config {
-    enum mg_dtype dtype; /* of the main parameters, if the parameters are not float32 */
-    bool remainders;     /* float32 main parameters of bfloat16 ones: store only their lower
-                            halves, since the model's parameters are the upper ones */
+    enum mg_dtype dtype; /* type of the main parameters, if the parameters are not float32 */
+    bool remainders;     /* if main parameters are float32 and parameters are bfloat16:
+                            store only the lower halves of main parameters, since the
+                            parameters are the upper halves */
     bool float8;         /* some parameters of the model are in float8, on this rank or another */
     bool keep;           /* keep main parameters: they are updated, or must be read exactly */
 };
@@ -39,8 +40,8 @@ void main_params_destroy (struct main_params *m);
 int64_t main_params_bytes (const struct main_params *m);
 int main_params_bind (struct main_params *m, struct mg_error *err);
 
-/* Make main parameters of the initial values (param_init()), and float8 parameters of main
- * parameters.  Collective over all ranks.
+/* Copy the initial values (param_init()) to the main parameters, and make float8
+ * parameters of the main parameters.  Collective over all ranks.
  */
 int main_params_take (struct main_params *m, struct mg_error *err);
 

@@ -14,8 +14,9 @@
  *   the reduction averages.
  * - Main gradients are made of these sums.  If gradients are of a 16-bit type, each sum is rounded
  *   once, and main gradients are float32.
- * - Main gradients are summed over the tensor-parallel group, for parameters of which each rank saw
- *   its own rows, and over the embedding group, for tied embeddings.
+ * - Main gradients are summed over the tensor-parallel group, for parameters of which
+ *   each rank has processed its own rows, and over the embedding group, for tied
+ *   embeddings.
  * - The norm of the whole gradient is computed over all ranks.
  * - AdamW updates main parameters and moments with the clipped gradients.
  */
@@ -39,8 +40,8 @@ struct optimizer_config {
     bool decay_qk_norm; /* weight decay applies to norms of queries and keys too */
     bool count_zeros; /* with the norm, count gradients that are zero */
     bool snapshot;    /* room for optimizer_take_snapshot() */
-    int apart, num_apart; /* tensors, from order 'apart' on, whose gradients have a norm of their
-                             own, by which they are clipped */
+    int apart, num_apart; /* tensors from order 'apart' on have a norm of their own, by
+                             which their gradients are clipped */
     struct optimizer_types types;
 };
 
@@ -59,7 +60,8 @@ enum optimizer_part {
     OPTIMIZER_PART_MAIN_GRADS, /* main gradients that are not the gradients */
     OPTIMIZER_PART_MOMENTS,
     OPTIMIZER_PART_SNAPSHOT, /* a copy for checkpoints, on ranks whose ranges count */
-    OPTIMIZER_PART_PACKED,   /* gradients on their way over the tensor-parallel group */
+    OPTIMIZER_PART_PACKED,   /* gradients that are packed for the sum over the
+                              * tensor-parallel group */
     OPTIMIZER_NUM_PARTS
 };
 int64_t optimizer_bytes (const struct optimizer *o, enum optimizer_part part);
@@ -72,7 +74,8 @@ int optimizer_bind (struct optimizer *o, struct mg_error *err);
  */
 enum optimizer_share {
     OPTIMIZER_DATA,      /* buffers_reduce(), and main gradients of these sums */
-    OPTIMIZER_SEQUENCE,  /* parameters of which each tensor-parallel rank saw its rows */
+    OPTIMIZER_SEQUENCE,  /* parameters of which each tensor-parallel rank has processed
+                          * its own rows */
     OPTIMIZER_EMBEDDING, /* tied embeddings, over the embedding group */
     OPTIMIZER_NUM_SHARES
 };
@@ -92,13 +95,13 @@ int optimizer_measure_grads (struct optimizer *o, struct mg_error *err);
  * the whole model's gradient, where every parameter counts once.  The same
  * all-reduce sums each extra[i] over all ranks, in rank order: this is how ranks agree on something
  * once a step.  Both are in host memory and have the same bits on every rank.  A NaN or infinity in
- * any gradient makes the norm not finite.  Tensors that are 'apart' are not in the norm, unless
- * their own one is not finite: *norm is that one then.
+ * any gradient makes the norm not finite.  Tensors that are 'apart' are not in the norm.
+ * But if the norm of these tensors is not finite, *norm is their norm.
  */
 int optimizer_reduce_norm (struct optimizer *o, double *extra, int num_extra, double *norm,
                            struct mg_error *err);
 
-/* Both, with the wait between them. */
+/* Calls optimizer_measure_grads(), waits, then calls optimizer_reduce_norm(). */
 int optimizer_grad_norm (struct optimizer *o, double *extra, int num_extra, double *norm,
                          struct mg_error *err);
 
@@ -165,8 +168,8 @@ int optimizer_take_snapshot (struct optimizer *o, struct mg_error *err);
 /* True if some rank has room for a copy. */
 bool optimizer_has_snapshot (const struct optimizer *o);
 
-/* optimizer_read() of the copy that was taken last.  Any one thread may call it while others go on
- * with everything else; it uses no stream and no device.
+/* optimizer_read() of the copy that was taken last.  It uses no stream and no device, so
+ * one thread at a time may call it while other threads train.
  */
 int optimizer_snapshot_read (struct optimizer *o, size_t range, enum optimizer_value value,
                              int64_t from, int64_t n, float *out, struct mg_error *err);

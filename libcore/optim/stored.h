@@ -1,4 +1,4 @@
-/* stored - values in device memory, as others see them: float32 in host memory. */
+/* stored - read and write values of device memory as float32 in host memory. */
 #ifndef LIBCORE_OPTIM_STORED_H
 #define LIBCORE_OPTIM_STORED_H
 
@@ -7,16 +7,16 @@
 #include "libcore/device/bounce.h"
 #include "libcore/nn/param.h"
 
-/* Bytes of the bounce that stored_read() and stored_write() take: the most elements that are
- * converted at once, of the largest type with upper halves.
+/* Bytes of the bounce buffer that stored_read() and stored_write() need.  It has room for
+ * the elements that are converted at once, in the largest type with upper halves.
  */
 enum { STORED_CHUNK = 256 << 10, STORED_BOUNCE = STORED_CHUNK * (4 + 2) };
 
-/* Stored elements in device memory, and how they become float32. */
+/* Stored elements in device memory, and their conversion to float32. */
 struct stored {
     struct kern_state at;
     bool plain; /* float32: no conversion */
-    bool cast;  /* by a cast with 'factor', not as a state */
+    bool cast;  /* converted by a cast with 'factor'; else as a struct kern_state */
     float factor;
 };
 
@@ -26,7 +26,7 @@ struct stored {
 int stored_read (const struct kernels *host, const struct stored *s, int64_t n, float *out,
                  const struct bounce *bounce, struct mg_stream *stream, struct mg_error *err);
 
-/* The same of elements that are in host memory. */
+/* Read n elements of host memory. */
 int stored_read_host (const struct kernels *host, const struct stored *s, int64_t n, float *out,
                       struct mg_error *err);
 

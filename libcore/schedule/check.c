@@ -222,7 +222,7 @@ static int do_backward (struct rank *r, size_t i, struct slot_state *slot, struc
     return 0;
 }
 
-/* Let a transfer stand behind the others of its lane and communicator. */
+/* Queue a transfer after the others of its lane and communicator. */
 static void post (struct rank *r, size_t i)
 {
     enum sched_lane lane = r->s->step[i].lane;
@@ -322,8 +322,8 @@ static bool find_match (const struct checker *c, const struct rank *r, size_t i,
     return false;
 }
 
-/* The transfer that a posted one stands behind on its rank: that at the head of its lane
- * or, if communicators are serial, of its communicator.  False: it is at the head.
+/* The transfer that is before a posted one on its rank: that at the head of its lane or,
+ * if communicators are serial, of its communicator.  False: it is at the head.
  */
 static bool find_before (const struct checker *c, const struct rank *r, size_t i,
                          size_t *before)
@@ -386,7 +386,7 @@ static int run_lane (const struct checker *c, struct rank *r, enum sched_lane la
     return rc < 0 ? -1 : moved;
 }
 
-/* Run all ranks until nothing moves: every list has ended, or waits. */
+/* Run all ranks until no rank advances: every list has ended, or waits. */
 static int run (const struct checker *c, struct mg_error *err)
 {
     bool moved = true;

@@ -1,9 +1,9 @@
 /* exec.c - one loop that runs any list of steps
  *
- * What orders what: a receive follows the last pass that used its buffer, a pass follows
+ * The order of work: a receive follows the last pass that used its buffer, a pass follows
  * its receive and, where it overwrites what was sent, that send; a send follows the pass
- * that made its buffer.  All of it by events, so that on a device with real streams the
- * host runs ahead.
+ * that made its buffer.  Events enforce this order, so that the host runs ahead on a
+ * device with real streams.
  */
 
 #include <errno.h>
@@ -126,7 +126,8 @@ static int run_step (struct exec *e, const struct sched_step *step, struct mg_er
     }
 }
 
-/* Later work on the compute stream follows all transfers; a send that failed is seen. */
+/* Order later work on the compute stream after all transfers, so that failed sends are
+ * noticed. */
 static int join_lanes (struct exec *e, struct mg_error *err)
 {
     for (int i = 0; i < SCHED_NUM_LANES; i++) {
@@ -328,8 +329,8 @@ static int create_slots (struct exec *e, struct mg_error *err)
     return 0;
 }
 
-/* Every lane that the list has is given a communicator of which this rank is the member
- * that it must be.
+/* Check that every lane of the list has a communicator in which this rank has the right
+ * position.
  */
 static int check_comm (const struct exec_config *config, enum sched_lane lane,
                        struct mg_error *err)

@@ -2,8 +2,7 @@
  *
  * The executor knows streams, events and transfers, not models: the passes are callbacks.
  * Each lane (lane.h) has a comm stream of its own, and a communicator of its own where
- * communicators are serial, so that a receive that is posted early never stands in the way
- * of a send.
+ * communicators are serial, so that a receive that is posted early never blocks a send.
  */
 #ifndef LIBCORE_SCHEDULE_EXEC_H
 #define LIBCORE_SCHEDULE_EXEC_H
@@ -33,13 +32,14 @@ struct sched_actions {
     int (*backward) (void *arg, const struct sched_step *step, struct mg_error *err);
 
     /* Address of a slot's buffer, at least 'count' elements; it stays the same as long as
-     * the executor lives, and is the same for all chunks of a pool.  Asked in
-     * exec_create() only, and only for buffers that are sent or received: no input of the
-     * first stage, no output of the last, no gradient where there is neither.
+     * the executor lives, and is the same for all chunks of a pool.  Only exec_create()
+     * calls this, and only for buffers that are sent or received: not for the input of
+     * the first stage, nor for the output of the last stage, nor for gradients that are
+     * not transferred.
      */
     void *(*buffer) (void *arg, enum sched_buffer which, int chunk, int slot);
 
-    /* Called before (begin) and after each step was enqueued. NULL: nobody listens. */
+    /* Called before (begin) and after each step is enqueued.  May be NULL. */
     void (*trace) (void *arg, const struct sched_step *step, bool begin);
 
     void *arg;
@@ -66,22 +66,23 @@ struct exec;
 /* Create streams and events and look up the buffers. NULL and a text on failure. */
 struct exec *exec_create (const struct exec_config *config, struct mg_error *err);
 
-/* Wait for what is enqueued (errors are dropped), then free. NULL is allowed. */
+/* Wait for the enqueued work, of which errors are dropped; then free the executor.  NULL
+ * is allowed. */
 void exec_destroy (struct exec *exec);
 
 /* Run the list once: one iteration.  Allocates nothing.  What is enqueued on the compute
  * stream afterwards runs after every pass and transfer of the list; on the CPU device all
- * is done on return.  On failure the text names the rank and the step, transfers may be
- * left unmatched and the executor is good for exec_destroy() only.
+ * is done on return.  On failure the text names the rank and the step.  Transfers may
+ * then be unmatched, and exec_destroy() is the only legal call on the executor.
  *
  * While the calling thread captures (device/graph.h), the whole list becomes a part of the graph.
  * After the capture, and after each replay, call exec_follow().
  */
 int exec_run (struct exec *exec, struct mg_error *err);
 
-/* The same with another list of the rank, such as one of fewer microbatches: it must have
+/* Run another list of the rank, for example with fewer microbatches.  The list must have
  * the chunks, pools and slots of the schedule that the executor was made for
- * (schedule_grow_slots()), and no backward passes if that one has none.
+ * (schedule_grow_slots()), and no backward passes if that schedule has none.
  */
 int exec_run_list (struct exec *exec, const struct schedule *list, struct mg_error *err);
 

@@ -99,7 +99,7 @@ struct schedule {
     int *pool; /* [chunks] the chunk's pool */
     int pools;
     int *slots; /* [pools] activation slots needed */
-    int most_slots; /* of one pool, that the list needs */
+    int most_slots; /* the largest number of slots that the list needs of one pool */
     bool *uses;     /* [chunks][most_slots] see schedule_uses_slot() */
     struct sched_step *step;
     size_t nsteps; /* steps are numbered from 0 */
@@ -130,12 +130,14 @@ void schedule_destroy (struct schedule *s);
  */
 int schedule_grow_slots (struct schedule *s, const int *slots, struct mg_error *err);
 
-/* The number of slots of all pools; the number of a chunk's slot among them, pool after pool. */
+/* The number of slots of all pools.  The number of a chunk's slot among the slots of all
+ * pools, which are counted pool after pool. */
 int schedule_num_slots (const struct schedule *s);
 int schedule_slot (const struct schedule *s, int chunk, int slot);
 
-/* True if a forward pass of the chunk is in the slot; the number of such slots.  A caller that
- * prepares something for each slot of a chunk, such as a device graph, needs one for each of them.
+/* schedule_uses_slot() is true if a forward pass of the chunk uses the slot.  The other
+ * function returns the number of these slots.  A caller that prepares something for each
+ * slot of a chunk, such as a device graph, needs as many as the chunk uses slots.
  * schedule_grow_slots() does not change them.
  *
  * In a list with backward passes, a chunk that has a pool of its own uses all slots of the pool.
@@ -158,7 +160,7 @@ int schedule_slots_used (const struct schedule *s, int chunk);
 int schedule_input_peer (const struct schedule *s, int chunk);
 int schedule_output_peer (const struct schedule *s, int chunk);
 
-/* The peer and the lane that a step must have. */
+/* Return the peer, and the lane, that a step must have. */
 int schedule_step_peer (const struct schedule *s, enum sched_op op, int chunk);
 enum sched_lane schedule_step_lane (enum sched_op op);
 

@@ -1,8 +1,8 @@
-/* arena - one allocation carved into parts, planned by the code that uses it.
+/* arena - one allocation that is divided into parts; the code that divides it also plans
+ * its size.
  *
- * Carving runs twice: once with no memory behind it, which only adds up sizes, and once
- * over the real allocation.  Since both passes are the same code, what was planned is
- * what is used.
+ * The division runs twice: once without memory, to add up the sizes, and once over the
+ * allocation.  Both passes are the same code, so the planned bytes are the used bytes.
  */
 #ifndef LIBCORE_TENSOR_ARENA_H
 #define LIBCORE_TENSOR_ARENA_H
@@ -16,15 +16,17 @@ enum { ARENA_ALIGN = 64 };
 struct arena {
     char *base;    /* NULL in the planning pass */
     size_t size;   /* of the memory at base; unlimited in the planning pass */
-    size_t used;   /* bytes taken so far, alignment included */
-    bool overflow; /* a take was refused: count too large, or more than size */
+    size_t used;   /* bytes of the parts so far, alignment included */
+    bool overflow; /* arena_take() refused a part: its count was too large, or the part
+                    * did not fit */
 };
 
 /* Start a pass over 'size' bytes at 'base', or a planning pass if base is NULL. */
 void arena_init (struct arena *a, void *base, size_t size);
 
-/* Take 'count' elements of 'size' bytes, aligned to ARENA_ALIGN. NULL in the planning
- * pass, for count 0, and on overflow (which is remembered; nothing is taken then).
+/* Return the address of a new part of 'count' elements of 'size' bytes, aligned to
+ * ARENA_ALIGN.  NULL in the planning pass, and for count 0.  NULL also if the part does
+ * not fit: 'overflow' is then set, and no part is made.
  */
 void *arena_take (struct arena *a, int64_t count, size_t size);
 

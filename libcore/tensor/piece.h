@@ -1,8 +1,9 @@
 /* piece - a rank's rectangular part of a global tensor.
  *
- * Weight files and checkpoints speak only of global tensors; a rank describes what it
- * holds by its place in them.  A piece may reach beyond the global tensor (a vocabulary
- * shard whose last rows are padding): what lies outside is neither written nor read.
+ * Files of weights and checkpoints contain only global tensors.  A piece describes where
+ * a rank's part lies in its global tensor.  A piece may reach beyond the global tensor,
+ * as a vocabulary shard whose last rows are padding does.  Elements outside the global
+ * tensor are neither written nor read.
  */
 #ifndef LIBCORE_TENSOR_PIECE_H
 #define LIBCORE_TENSOR_PIECE_H
@@ -23,10 +24,11 @@ struct piece {
     int64_t offset[PIECE_MAX_DIMS]; /* where this part starts in it */
     int64_t extent[PIECE_MAX_DIMS]; /* shape of this part, padding included */
     void *data;                     /* row-major, contiguous, host memory */
-    /* Where 'data' is NULL, since the piece is not in host memory as it is in files: read() puts
-     * elements [from, from + n) of the same order at 'out', write() replaces them by those at
-     * 'in'; both are host memory of any alignment.  NULL: the piece is not for saving, or not for
-     * loading.  'source' is theirs.
+    /* 'data' is NULL if the piece does not lie in host memory in the form that files
+     * have.  Then read() copies elements [from, from + n) of the same order to 'out', and
+     * write() replaces them by the elements at 'in'.  'in' and 'out' are host memory of
+     * any alignment.  Without read() the piece cannot be saved, and without write() it
+     * cannot be loaded.  'source' is passed to both functions.
      */
     int (*read) (const struct piece *p, int64_t from, int64_t n, void *out,
                  struct mg_error *err);
@@ -34,8 +36,8 @@ struct piece {
                   struct mg_error *err);
     const void *source;
     bool optional;                  /* a file without the tensor leaves the piece as it is */
-    bool owner;                     /* this rank writes it; over all ranks the owners'
-                                       pieces cover the global tensor exactly once */
+    bool owner;                     /* this rank writes the piece; the pieces of all
+                                       owners cover the global tensor exactly once */
 };
 
 #endif /* LIBCORE_TENSOR_PIECE_H */

@@ -1,12 +1,13 @@
-/* tensor - an array of numbers: where it is, of which type and shape.
+/* tensor - an array of numbers: its address, its element type and its shape.
  *
  * A tensor is described before there is memory for it: a plan has the same tensors as a run.
- * Without memory a tensor is not bound.  Its address is then that of one byte that belongs to
- * nobody, so that an operand that exists differs from one that does not (NULL), and who asks for
- * the scratch of a kernel call needs no memory.  Nobody may read or write there.
+ * A tensor without memory is not bound.  The address of an unbound tensor is that of a
+ * byte that no code may read or write.  So an operand without memory differs from an
+ * absent operand (NULL), and the scratch size of a kernel call can be computed without
+ * memory.
  *
- * Numbers are row-major and contiguous.  'shape' is the capacity: what there is memory for.
- * 'live' of the shape[0] rows are in use.
+ * Numbers are row-major and contiguous.  'shape' is the capacity: the rows and columns
+ * that the memory has room for.  'live' of the shape[0] rows are in use.
  */
 #ifndef LIBCORE_TENSOR_TENSOR_H
 #define LIBCORE_TENSOR_TENSOR_H
@@ -26,17 +27,18 @@ struct tensor {
     int64_t live; /* rows in use, 0 to shape[0] */
 };
 
-/* Elements of the capacity; of the rows in use. */
+/* Number of elements of the capacity; number of elements of the rows in use. */
 int64_t tensor_capacity (const struct tensor *t);
 int64_t tensor_count (const struct tensor *t);
 
 /* Address of element 'i' of the row-major array. */
 void *tensor_at (const struct tensor *t, int64_t i);
 
-/* 'data', or the address that a tensor without memory has. */
+/* Returns 'data', or the address of an unbound tensor. */
 void *tensor_address (void *data);
 
-/* Take memory for the capacity.  Where the arena only adds up, the tensor stays unbound. */
+/* Set the tensor's memory to a new part of the arena.  In a planning pass of the arena
+ * the tensor stays unbound. */
 void tensor_take (struct tensor *t, struct arena *a);
 
 #endif /* LIBCORE_TENSOR_TENSOR_H */

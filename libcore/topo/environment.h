@@ -1,8 +1,10 @@
-/* environment - how a job tells its sizes to a task: the variables, and how they are read.
+/* environment - the environment variables in which a job passes its sizes to a task, and
+ * their reader.
  *
  * The plugin writes these variables for each task of srun (plugin/contract.h); under mpirun a user
- * may set them.  Programs read them here.  None of them is a variable that the plugin reads as a
- * default (MEGATRON_TP), so that an srun inside a task starts from a clean slate.
+ * may set them.  Programs read them here.  None of them is a variable that the plugin
+ * reads as a default (MEGATRON_TP), so that an srun inside a task ignores the sizes of
+ * that task.
  */
 #ifndef LIBCORE_TOPO_ENVIRONMENT_H
 #define LIBCORE_TOPO_ENVIRONMENT_H
@@ -23,9 +25,10 @@ extern const char *const environment_names[GEOMETRY_NUM_FIELDS];
 /* The value of a variable, NULL if it is not set: getenv(), or a test's own function. */
 typedef char *(*environment_get_f) (const char *name);
 
-/* Set the fields of 'g' whose variables are set; the others stay as they are.  '*given' gets a bit
- * 1 << field for each of them (NULL: it is not wanted).  Checks each value by itself: 0, or -1
- * with EINVAL or ERANGE and a text that names the variable, and 'g' as it was.
+/* Set the fields of 'g' whose variables are set; the others stay as they are.  '*given'
+ * gets the bit 1 << field of each field that is set; 'given' may be NULL.  Each value is
+ * checked by itself.  0, or -1 with EINVAL or ERANGE and a text that names the variable;
+ * 'g' is then unchanged.
  */
 int environment_read (environment_get_f get, struct geometry *g, unsigned *given,
                       struct mg_error *err);

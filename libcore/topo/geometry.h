@@ -1,4 +1,4 @@
-/* geometry - the parallel sizes that a user asked for, and every rule they must keep.
+/* geometry - the parallel sizes that a user has given, and every rule that they must keep.
  *
  * Pure integer arithmetic, linked by the job plugin too: no I/O, no environment, no
  * dependency but libc.  Names and rules are Megatron-LM's (initialize_model_parallel and
@@ -14,14 +14,15 @@
 #include "megatron/error.h"
 #include "megatron/geometry.h"
 
-/* enum mg_axis is an array index everywhere, so that an axis more is a row more. */
+/* enum mg_axis is used as an array index everywhere, so that a new axis is a new row of
+ * the tables. */
 enum { GEOMETRY_ORDER_MAX = 32, GEOMETRY_SIZE_MAX = 1 << 24 };
 
-/* What was asked for. geometry_init() gives the defaults. Sizes are 1..GEOMETRY_SIZE_MAX
- * once geometry_check() has passed.
+/* The sizes that were given.  geometry_init() sets the defaults. Sizes are
+ * 1..GEOMETRY_SIZE_MAX once geometry_check() has passed.
  */
 struct geometry {
-    int world;      /* number of ranks; 0: not known yet, its rules are skipped */
+    int world;      /* number of ranks; 0: not known yet, and its rules are skipped */
     int tp, cp, pp; /* dense sizes, default 1 */
     int ep;         /* expert-model-parallel size, default 1 */
     int etp;        /* expert-tensor-parallel size; 0: not given, equals tp */
@@ -29,7 +30,7 @@ struct geometry {
     char order[GEOMETRY_ORDER_MAX]; /* axes, fastest first, default "tp-cp-ep-dp-pp" */
 };
 
-/* What a user or a job may set; the world is counted. */
+/* The fields that a user or a job may set.  The world is counted, not set. */
 enum geometry_field {
     GEOMETRY_TP,
     GEOMETRY_CP,
@@ -41,15 +42,15 @@ enum geometry_field {
     GEOMETRY_NUM_FIELDS
 };
 
-/* "tp" and so on: the names that geometry_set() takes. */
+/* The names of the fields ("tp" ...) that geometry_set() accepts. */
 extern const char *const geometry_field_names[GEOMETRY_NUM_FIELDS];
 
 void geometry_init (struct geometry *g);
 
 /* Set one field by its short name ("world", "tp", "cp", "pp", "ep", "etp", "vpp" or
  * "order") from a user's text; 'what' names the option or variable in the message.
- * Checks the form and the range of this one value only: 0, or -1 with errno EINVAL,
- * ERANGE, or ENOENT for a name that is none, and 'g' as it was.
+ * Checks only the form and the range of this one value.  0, or -1 with errno EINVAL,
+ * ERANGE, or ENOENT for an unknown name; 'g' is then unchanged.
  */
 int geometry_set (struct geometry *g, const char *field, const char *what,
                   const char *text, struct mg_error *err);
@@ -57,36 +58,37 @@ int geometry_set (struct geometry *g, const char *field, const char *what,
 /* "tp", "cp", "ep", "dp" or "pp". */
 const char *geometry_axis_name (enum mg_axis axis);
 
-/* Effective expert tensor size: etp, or tp where it was not given. */
+/* The tensor-parallel size of experts in use: etp, or tp if etp was not given. */
 int geometry_etp (const struct geometry *g);
 
-/* Data-parallel sizes: world / (tp cp pp) and world / (etp ep pp); 0 where the world is
- * not known or does not divide.
+/* Data-parallel sizes: world / (tp cp pp) and world / (etp ep pp); 0 if the world is not
+ * known or is no multiple of the product.
  */
 int geometry_dp (const struct geometry *g);
 int geometry_edp (const struct geometry *g);
 
-/* Size of an axis in the dense or the expert grid (see grid_size()), 0 where it is not
- * known: DP without a world that fits.
+/* Size of an axis in the dense or the expert grid (see grid_size()).  The size of DP is 0
+ * if the world is not known or is no multiple of the other sizes.
  */
 int geometry_axis_size (const struct geometry *g, bool expert, enum mg_axis axis);
 
-/* Can a distributed optimizer have 'count' instances?  Each of them has the same number of the
- * 'dense' ranks that share dense parameters (dp x cp) and of the 'expert' ranks that share those of
- * experts (edp).  0, or -1, EINVAL and a text.
+/* Check that a distributed optimizer can have 'count' instances: 'count' divides 'dense',
+ * the number of ranks that share dense parameters (dp x cp), and 'expert', the number of
+ * ranks that share the parameters of experts (edp).  0, or -1, EINVAL and a text.
  */
 int geometry_check_instances (int count, int dense, int expert, struct mg_error *err);
 
-/* The order string as axes, fastest varying first: axis[0..MG_NUM_AXES-1] is a
- * permutation.  As in Megatron-LM, case does not matter and axes of size 1 may be missing
- * from the string (they are appended); an axis larger than 1 in either grid that is
- * missing, an unknown or a repeated name is an error: -1, EINVAL.
+/* Convert the order string to a permutation axis[0..MG_NUM_AXES-1], fastest varying
+ * first.  As in Megatron-LM, case does not matter, and axes of size 1 may be missing from
+ * the string; missing axes are appended.  -1 with EINVAL if an axis that is larger than 1
+ * in either grid is missing, or if a name is unknown or repeated.
  */
 int geometry_order (const struct geometry *g, enum mg_axis axis[MG_NUM_AXES],
                     struct mg_error *err);
 
-/* Called once a broken rule, in the order of the rule table ("size", "order-missing-axis"
- * and "order-repeated-axis" once a size or axis). 'rule' is one of these stable names:
+/* Called once for each broken rule, in the order of the rule table.  "size",
+ * "order-missing-axis" and "order-repeated-axis" are reported once for each size or axis.
+ * 'rule' is one of these stable names:
  *
  *   size                 a size is not in 1..GEOMETRY_SIZE_MAX
  *   vpp-needs-pp         virtual stages without a pipeline
@@ -95,31 +97,32 @@ int geometry_order (const struct geometry *g, enum mg_axis axis[MG_NUM_AXES],
  *   product-dense        tp cp pp is beyond GEOMETRY_SIZE_MAX
  *   product-expert       etp ep pp is
  *   world-dense          tp cp pp does not divide the world
- *   world-expert         etp ep pp does not (said only if ep > 1 or etp was given: else
- *                        it divides tp cp pp, and world-dense has said it)
+ *   world-expert  etp ep pp does not divide the world (reported only if ep > 1 or etp was
+ *                        given: else etp ep pp divides tp cp pp, and world-dense is
+ *                        enough)
  *   order-missing-axis   an axis larger than 1 in some grid is not in the order string
  *   order-pp-last        pp is not last, pp > 1, and dp differs from edp
  *   order-pp-groups      the two grids have different pp groups
  *
- * 'text' is one line without a newline that says the values and, where it is arithmetic,
- * the nearest legal ones; both live for the call only.
+ * 'text' is one line without a newline.  It has the values and, if the rule is
+ * arithmetic, the nearest legal values.  Both strings are valid only during the call.
  */
 typedef void (*geometry_report_f) (void *arg, const char *rule, const char *text);
 
-/* Check every rule that the known integers allow; 'report' may be NULL.
- * Returns the number of reports, 0 if every rule is kept.  A rule that makes no sense
- * once another is broken (the world rules where a size is 0) is not looked at.
+/* Check every rule whose integers are known.  'report' may be NULL.  Returns the number
+ * of reports, 0 if every rule is kept.  A rule that has no meaning once another is broken
+ * is skipped, as the world rules are if a size is 0.
  *
  * The wording of the world rule is fixed: "12 tasks cannot hold tp 4 x cp 1 x pp 2 = 8;
- * use -n 8 or -n 16" (and "use -n 8" where nothing smaller is legal): a user reads it
- * after "srun: error: megatron: ".  For the expert grid: "12 tasks cannot hold etp 2 x
- * ep 4 x pp 1 = 8; use ..." and, if etp was not given and etp 1 would do, it says so.
- * The legal counts satisfy both grids (multiples of the least common multiple); they are
- * said once, on the first world line.
+ * use -n 8 or -n 16" ("use -n 8" alone if no smaller number is legal).  Users see this
+ * text after "srun: error: megatron: ".  For the expert grid: "12 tasks cannot hold etp 2
+ * x ep 4 x pp 1 = 8; use ..." The text also names etp 1 if etp was not given and etp 1
+ * would be legal.  The legal counts suit both grids (multiples of the least common
+ * multiple).  Only the first world line has them.
  */
 int geometry_check (const struct geometry *g, geometry_report_f report, void *arg);
 
-/* geometry_check() where the first broken rule is enough: 0, or -1, EINVAL and a text. */
+/* Check the rules up to the first broken one.  0, or -1, EINVAL and the text of that rule. */
 int geometry_validate (const struct geometry *g, struct mg_error *err);
 
 #endif /* LIBCORE_TOPO_GEOMETRY_H */

@@ -1,7 +1,7 @@
 /* geometry_check.c - the rules that parallel sizes must keep, as one table
  *
- * A rule is a row: its name, what must be known before it makes sense, what is in doubt
- * once it is broken, and a function that reports.  They are the rules of Megatron-LM's
+ * A rule is a row: its name, the facts that it needs, the facts that are in doubt if it
+ * is broken, and a function that reports.  They are the rules of Megatron-LM's
  * initialize_model_parallel() and of its argument validation.
  */
 
@@ -49,7 +49,7 @@ static void check_product_expert (const struct geometry *g, struct rule_report *
                      g->ep, g->pp, GEOMETRY_SIZE_MAX);
 }
 
-/* Is the axis left out of the order string? False where the string is not readable. */
+/* True if the order string lacks the axis.  False if the string cannot be parsed. */
 static bool lacks_axis (const struct geometry *g, enum mg_axis axis)
 {
     struct order order;
@@ -235,7 +235,7 @@ static void check_order_pp_groups (const struct geometry *g, struct rule_report 
                      g->order, g->tp, g->cp, geometry_etp (g), g->ep);
 }
 
-/* What rules rest on; a broken rule puts some of it in doubt. */
+/* The facts that rules need; a broken rule puts some of them in doubt. */
 enum { SIZES = 1, PRODUCTS = 2, ORDER = 4 };
 
 static const struct rule {

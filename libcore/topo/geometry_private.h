@@ -1,4 +1,4 @@
-/* geometry_private - what geometry.c and geometry_check.c share. */
+/* geometry_private - declarations that geometry.c and geometry_check.c share. */
 #ifndef LIBCORE_TOPO_GEOMETRY_PRIVATE_H
 #define LIBCORE_TOPO_GEOMETRY_PRIVATE_H
 
@@ -11,14 +11,14 @@ struct geometry_size {
     const char *name;
     size_t offset;
     int min;      /* least value that a user may write */
-    bool or_zero; /* the struct may also hold 0: not known, not given, none */
+    bool or_zero; /* the struct may also hold 0, for a value that is not known or not given */
 };
 
 enum { GEOMETRY_NUM_SIZES = 7 };
 extern const struct geometry_size geometry_sizes[GEOMETRY_NUM_SIZES];
 
-/* tp cp pp and etp ep pp: exact up to GEOMETRY_SIZE_MAX, anything larger stands for
- * "too large"; 0 where a size is below 1.
+/* The products tp cp pp and etp ep pp.  A product is exact up to GEOMETRY_SIZE_MAX; any
+ * larger result means "too large".  0 if a size is below 1.
  */
 int64_t geometry_dense_product (const struct geometry *g);
 int64_t geometry_expert_product (const struct geometry *g);

@@ -41,8 +41,9 @@ static bool is_name (struct name name, const char *text)
     return strlen (text) == name.len && memcmp (name.at, text, name.len) == 0;
 }
 
-/* The next name; 'word' and *rest, which begin as 0 and NULL, are where it goes on.  Blanks and
- * commas stand between names, and brackets may stand around them.  False: there is none.
+/* Find the next name.  'word' and *rest, which begin as 0 and NULL, are the current
+ * place.  Blanks and commas stand between names, and brackets may stand around them.
+ * False: there is none.
  */
 static bool next_name (const struct arg_list *list, int *word, const char **rest,
                        struct name *name)
@@ -128,9 +129,9 @@ static int add_module (const struct margs *args, const char *what, struct name n
                          shown, name.at);
 }
 
-/* [normalize_cuda_graph_modules, validate_deprecated_cuda_graph_modules_migration_inputs]  Two
- * words stand for no module: "full" for whole layers, "full_iteration" for the implementation of
- * that name.
+/* [normalize_cuda_graph_modules, validate_deprecated_cuda_graph_modules_migration_inputs]
+ * Two words are no modules: "full" means whole layers, and "full_iteration" the
+ * implementation of that name.
  */
 static int read_modules (const struct margs *args, const struct arg_list *list, const char *what,
                          struct graph_args *graphs, struct mg_error *err)
@@ -242,8 +243,8 @@ static void check_rows (const struct graph_model *m, const char *what, const cha
                      geometry_etp (m->g), instead);
 }
 
-/* [validate_args, TransformerConfig]  What follows is our own: a graph has one size of the batch,
- * and no number comes to the host while it runs.
+/* [validate_args, TransformerConfig]  The following rules are our own: a graph has one
+ * size of the batch, and no number comes to the host while it runs.
  */
 static void check_iteration (const struct graph_model *m, struct rule_report *r)
 {

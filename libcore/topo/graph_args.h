@@ -1,9 +1,10 @@
-/* graph_args - what Megatron-style arguments ask to capture into device graphs, and the rules of
- * that.
+/* graph_args - the modules that Megatron-style arguments name for capture into device
+ * graphs, and the rules for these modules.
  *
- * A module that --cuda-graph-modules names is a part of a transformer layer.  Two kinds of rules
- * are told apart.  Those of Megatron-LM (TransformerConfig, validate_args) hold for every program.
- * Those of this implementation hold for megatron train alone, and count if margs->own is set.
+ * A module that --cuda-graph-modules names is a part of a transformer layer.  There are
+ * two kinds of rules.  The rules of Megatron-LM (TransformerConfig, validate_args) hold
+ * for every program.  The rules of this implementation hold for megatron train alone, and
+ * are checked if margs->own is set.
  */
 #ifndef LIBCORE_TOPO_GRAPH_ARGS_H
 #define LIBCORE_TOPO_GRAPH_ARGS_H
@@ -31,15 +32,16 @@ enum graph_args_module {
 
 struct graph_args {
     enum graph_args_impl impl;
-    unsigned modules; /* 1 << enum graph_args_module of each that is named; 0: whole layers */
+    unsigned modules; /* the bit 1 << enum graph_args_module of each module that is named;
+                       * 0: whole layers */
 };
 
-/* Read names, older ones too: which implementation is meant, and which modules.  -1, EINVAL and a
- * text on a name that is unknown, or names that exclude each other.
+/* Find the implementation and the modules that names mean; older names are accepted.  -1,
+ * EINVAL and a text if a name is unknown, or if two names exclude each other.
  */
 int graph_args_read (const struct margs *args, struct graph_args *graphs, struct mg_error *err);
 
-/* Report every broken rule.  What is not known of the model breaks none. */
+/* Report every broken rule.  A rule about an unknown property of the model is not checked. */
 void graph_args_check (const struct margs *args, const struct geometry *g, struct rule_report *r);
 
 #endif /* LIBCORE_TOPO_GRAPH_ARGS_H */

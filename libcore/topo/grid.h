@@ -1,10 +1,10 @@
 /* grid - the place of a rank in the dense and the expert grid, and its groups.
  *
  * Ranks are logical: 0..world-1 in mixed radix over the axes of the order string, the
- * first axis varying fastest.  Nothing here keeps a table of the world: coordinates cost
- * O(axes), a group O(axes + its size).  Mathematics: Megatron-LM's
+ * first axis varying fastest.  There is no table of the world: coordinates cost O(axes),
+ * a group O(axes + its size).  Mathematics: Megatron-LM's
  * generate_masked_orthogonal_rank_groups (parallel_state.py); a group is the set of ranks
- * that share the coordinates of the axes outside its mask.
+ * whose coordinates on all axes outside the group's mask are the same.
  */
 #ifndef LIBCORE_TOPO_GRID_H
 #define LIBCORE_TOPO_GRID_H
@@ -36,12 +36,12 @@ enum group_kind {
     GROUP_NUM_KINDS
 };
 
-/* Which members of the masked group belong to it: all, the first and the last (embd), the
- * first (pos-embd).
+/* The members of the masked group that belong to the group: all, the first and the last
+ * (embd), or the first (pos-embd).
  */
 enum group_span { GROUP_SPAN_ALL, GROUP_SPAN_ENDS, GROUP_SPAN_FIRST };
 
-/* One row a kind: its name on the command line ("dp-cp"), its grid and mask. */
+/* One row for each kind: its name on the command line ("dp-cp"), its grid and its mask. */
 struct group_kind_info {
     const char *name;
     bool expert;   /* ranks are laid out by the expert grid */
@@ -50,13 +50,13 @@ struct group_kind_info {
 };
 extern const struct group_kind_info group_kinds[GROUP_NUM_KINDS];
 
-/* Kind by name, or -1 (errno ENOENT). */
+/* Returns the kind of a name, or -1 with ENOENT. */
 int group_kind_by_name (const char *name);
 
 struct grid; /* opaque, immutable */
 
-/* Both grids of a geometry with a known world. NULL and 'err' if a rule is broken or the
- * world is 0 (EINVAL), or memory is out (ENOMEM).
+/* Make both grids of a geometry whose world is known.  NULL and a text: EINVAL if a rule
+ * is broken or the world is 0, ENOMEM if there is no memory.
  */
 struct grid *grid_create (const struct geometry *g, struct mg_error *err);
 void grid_destroy (struct grid *grid);
@@ -70,17 +70,18 @@ int grid_size (const struct grid *grid, bool expert, enum mg_axis axis);
 /* Coordinate of 'rank' (0..world-1) on an axis. */
 int grid_coord (const struct grid *grid, bool expert, enum mg_axis axis, int rank);
 
-/* The rank at the given dense coordinates (one an axis; EP must be 0); -1 and errno
- * EINVAL where a coordinate is outside its axis.
+/* Returns the rank at coordinates of the dense grid: one for each axis, and EP must be 0.
+ * -1 with EINVAL if a coordinate is outside its axis.
  */
 int grid_rank_at (const struct grid *grid, const int coord[MG_NUM_AXES]);
 
 /* One group, in closed form: member i is computed, not stored. */
 struct group {
-    enum group_kind kind; /* GROUP_NUM_KINDS: a bare mask was asked for */
+    enum group_kind kind; /* GROUP_NUM_KINDS: the group of a bare mask */
     int size;    /* number of members, at least 1 */
-    int index;   /* which of the group_count() groups of its kind, in Megatron's order */
-    int rank;    /* position of the rank that it was asked for, -1: not a member */
+    int index;   /* number of the group among the group_count() groups of its kind, in
+                  * Megatron's order */
+    int rank;    /* position of the rank whose group this is, -1: the rank is no member */
     int base;    /* first member */
     int ndims;   /* varying axes larger than 1 */
     int dim[MG_NUM_AXES];    /* their sizes, fastest first */
@@ -90,12 +91,12 @@ struct group {
 /* Number of groups of a kind. */
 int grid_group_count (const struct grid *grid, enum group_kind kind);
 
-/* Group number 'index' (0..count-1); .rank is -1. */
+/* Returns group number 'index' (0..count-1); .rank is -1. */
 void grid_group_at (const struct grid *grid, enum group_kind kind, int index,
                     struct group *group);
 
 /* The group of 'kind' on whose axes 'rank' lies. For embd and pos-embd this is the group
- * of its pp group; .rank is -1 where the rank itself is not a member.
+ * of its pp group; .rank is -1 if the rank itself is no member.
  */
 void grid_group_of (const struct grid *grid, enum group_kind kind, int rank,
                     struct group *group);

@@ -1,7 +1,7 @@
 /* margs.c - the table of Megatron-style arguments, and how they are read
  *
  * Scanning never fails: a value that is missing or no number makes the argument unknown.
- * margs_set() is strict and says what is wrong.  The rules are in margs_check.c.
+ * margs_set() is strict, and reports faults.  The rules are in margs_check.c.
  */
 
 #include <errno.h>

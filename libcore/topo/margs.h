@@ -1,11 +1,11 @@
-/* margs - what Megatron-style arguments on a command line say of a model, and the rules
- * that the model must keep on a geometry.
+/* margs - the Megatron-style arguments on a command line that describe a model, and the
+ * rules that the model must keep on a geometry.
  *
  * Pure integer arithmetic over words, linked by the job plugin too: no file is opened, no
  * variable read.  Names and rules are Megatron-LM's (validate_args, TransformerConfig,
- * the constructors of its layers).  What was not given is not known, and a rule that needs
- * it is left out: these rules refuse what is certain to fail, they do not replace the
- * program's own reading of its arguments.
+ * the constructors of its layers).  A rule that needs an argument which was not given is
+ * skipped.  The rules refuse command lines that are certain to fail; the program still
+ * checks its own arguments.
  */
 #ifndef LIBCORE_TOPO_MARGS_H
 #define LIBCORE_TOPO_MARGS_H
@@ -84,7 +84,7 @@ enum marg {
 /* What follows the name of an argument. */
 enum arg_type {
     ARG_INT,   /* a whole number that fits an int */
-    ARG_INT64, /* one that fits an int64_t */
+    ARG_INT64, /* a whole number that fits an int64_t */
     ARG_REAL,  /* a number */
     ARG_TEXT,  /* one word, not empty */
     ARG_FLAG,  /* nothing */
@@ -92,21 +92,22 @@ enum arg_type {
     ARG_TRIPLE /* three whole numbers, each in a word of its own */
 };
 
-/* What an argument is.  This is said once, here or in the table of a program's further arguments,
- * for all that read the argument or tell of it.
+/* The description of an argument.  Each argument is described once, here or in the table
+ * of a program's further arguments, and all code that reads or prints the argument uses
+ * this description.
  */
 struct arg_info {
     const char *name;  /* without the dashes */
     const char *brief; /* a short name of our commands, such as "tp"; NULL: none */
     enum arg_type type;
-    const char *meta;  /* what --help calls the value; NULL: there is none */
+    const char *meta;  /* the value's name in --help; NULL: there is no value */
     const char *help;  /* one line, no final dot */
 };
 
-/* One row an argument. */
+/* One row for each argument. */
 extern const struct arg_info margs_table[MARG_NUM];
 
-/* The row that has a short name of 'len' bytes, NULL if there is none. */
+/* Returns the row of a short name of 'len' bytes, or NULL. */
 const struct arg_info *margs_find_brief (const char *name, size_t len);
 
 /* The words of a list: word 0 is 'first', word i rest[i - 1]. */
@@ -119,59 +120,64 @@ struct arg_list {
 /* Word i of a list, 0 <= i < count. */
 const char *arg_list_word (const struct arg_list *list, int i);
 
-/* What was given.  Texts and words point into the argument vector. */
+/* The arguments that were given.  Texts and words point into the argument vector. */
 struct margs {
-    int value[MARG_NUM];  /* 0: not given, or not a number of 1..GEOMETRY_SIZE_MAX;
-                             ARG_REAL: 1 if above 0; of MARG_CP_INNER, the first size;
-                             flags, texts, other lists and triples: 1 if given */
-    const char *text[MARG_NUM]; /* of texts and lists, the (first) word, NULL: not given.  Of
-                                   MARG_CP_COMM the first word whose exchange deals out heads
-                                   among most ranks, if there is one */
+    int value[MARG_NUM];  /* 0: not given, or no number of 1..GEOMETRY_SIZE_MAX.
+                             ARG_REAL: 1 if the value is above 0.  MARG_CP_INNER: the
+                             first size.  Flags, texts, other lists and triples: 1 if
+                             given */
+    const char *text[MARG_NUM]; /* the word of a text, the first word of a list; NULL: not
+                                   given.  MARG_CP_COMM: the word whose exchange deals out
+                                   heads among the most ranks, if an exchange does */
     struct arg_list list[MARG_NUM];
-    bool own;             /* the program is megatron train: rules of this implementation alone
-                             count, too.  margs_scan() leaves it as it is */
-    bool parallel;        /* some "--*-model-parallel-size" is among the words */
+    bool own;             /* the program is megatron train: the rules of this
+                             implementation are checked, too. margs_scan() does not change
+                             this member */
+    bool parallel;        /* one of the words is a "--*-model-parallel-size" */
 };
 
 void margs_init (struct margs *args);
 
-/* Read words, "--name value" or "--name=value", over what 'args' holds; of several, the
- * last counts.  Words that are none of the table's arguments are passed over, a value that
- * is no number makes its argument unknown: what the program will say of it is its own.  Of a
- * triple the first word alone is read.
+/* Read words, "--name value" or "--name=value", into 'args'; other members of 'args'
+ * stay.  The last value of a repeated argument counts.  Words that are no argument of the
+ * table are skipped.  An argument whose value is no number counts as not given; the
+ * program itself reports the error.  Only the first word of a triple is read.
  */
 void margs_scan (struct margs *args, int argc, char *const *argv);
 
-/* Store one value ("" or NULL for a flag); 'what' names the argument in the message. 0, or
- * -1, EINVAL or ERANGE and a text, 'args' as it was.
+/* Store one value ("" or NULL for a flag); 'what' names the argument in the message. 0,
+ * or -1, EINVAL or ERANGE and a text; 'args' is then unchanged.
  */
 int margs_set (struct margs *args, enum marg id, const char *what, const char *value,
                struct mg_error *err);
 
-/* What a job has decided of the geometry that its program runs on. */
+/* The fields that a job has set in the geometry of its program. */
 struct margs_job {
     unsigned fixed;    /* the fields, bits 1 << enum geometry_field */
-    bool by_variables; /* the job told them to this task in variables (environment.h), which
-                          messages name; else they are options of srun, sbatch or salloc */
+    bool by_variables; /* the fields come from variables in the environment of this task
+                          (environment.h), which messages name; else from options of srun,
+                          sbatch or salloc */
 };
 
-/* Put the parallel sizes of 'args' into 'g'.  The fields that the job has decided stay as they
- * are: an argument that differs from one of them is reported, under the rule "conflict".  Virtual
- * stages are the exception: a job with one stage a rank leaves them to the arguments.  'job' NULL:
- * nothing is decided.  Returns the number of reports; 'report' may be NULL.
+/* Put the parallel sizes of 'args' into 'g'.  The fields that the job has set stay as
+ * they are.  An argument that differs from such a field is reported under the rule
+ * "conflict".  Virtual stages are the exception: a job with one stage a rank leaves them
+ * to the arguments.  If 'job' is NULL, the job has set no field.  Returns the number of
+ * reports; 'report' may be NULL.
  */
 int margs_merge (const struct margs *args, struct geometry *g, const struct margs_job *job,
                  geometry_report_f report, void *arg);
 
-/* Check every rule that is known enough, on a geometry that keeps its own rules
- * (geometry_check()); its world may be 0.  Reports as geometry_check() does, with these
- * rule names:
+/* Check every rule whose arguments are known, on a geometry that keeps its own rules
+ * (geometry_check()).  The geometry's world may be 0.  Reports as geometry_check() does,
+ * with these rule names:
  *
  *   hidden-heads       hidden-size is a multiple of num-attention-heads (unless
  *                      kv-channels is given, or with multi-latent-attention)
  *   heads-tp           num-attention-heads is a multiple of tp
- *   query-groups       num-query-groups divides the heads, and one of it and tp the other; if it
- *                      is less than tp, (heads + 2 groups) x kv-channels is a multiple of tp;
+ *   query-groups  num-query-groups divides the heads; num-query-groups divides tp, or tp
+ *                      divides num-query-groups; if num-query-groups is less than tp,
+ *                      (heads + 2 groups) x kv-channels is a multiple of tp;
  *                      multi-latent-attention has no groups
  *   ffn-tp             ffn-hidden-size (with swiglu: what follows from hidden-size) is a
  *                      multiple of tp, unless all layers have experts
@@ -185,38 +191,40 @@ int margs_merge (const struct margs *args, struct geometry *g, const struct marg
  *   seq-sp             with sequence-parallel, seq-length / cp is a multiple of tp
  *   positions          max-position-embeddings is not less than seq-length
  *   saved-activations  distribute-saved-activations needs tp > 1 and excludes sequence-parallel
- *   layers             the pipeline's stages get their layers (stages_create())
- *   experts-ep         num-experts is a multiple of ep; ep > 1 and sizes of experts need experts
- *   experts-sp         experts with tp > 1 need sequence-parallel
- *   experts-bias       experts with etp > 1, and shared experts, need disable-bias-linear
- *   router-topk        moe-router-topk is not more than num-experts; with quantile_balancing it is
+ *   layers  the layers can be dealt out to the pipeline's stages (stages_create())
+ *   experts-ep  num-experts is a multiple of ep; ep > 1 and sizes of experts need experts
+ *   experts-sp  experts with tp > 1 need sequence-parallel experts-bias  experts with etp
+ *   > 1, and shared experts, need disable-bias-linear router-topk  moe-router-topk is not
+ *   more than num-experts; with quantile_balancing it is
  *                      less, and the choices of a microbatch are a multiple of num-experts
- *   router-groups      num-experts is a multiple of moe-router-num-groups, of which
- *                      moe-router-group-topk are chosen, which have moe-router-topk experts
- *   graphs             what --cuda-graph-impl and --cuda-graph-modules capture goes together, and
- *                      the model has it (graph_args.h)
+ *   router-groups  num-experts is a multiple of moe-router-num-groups;
+ *                      moe-router-group-topk is not more than moe-router-num-groups; the
+ *                      chosen groups have at least moe-router-topk experts
+ *   graphs  the modules of --cuda-graph-impl and --cuda-graph-modules suit each other,
+ *                      and the model has them (graph_args.h)
  *   batch              global-batch-size is a multiple of micro-batch-size x dp
- *   microbatches-vpp   with virtual stages, pp <= group <= microbatches, and what is left
- *                      of whole groups is 0 or at least pp
+ *   microbatches-vpp  with virtual stages, pp <= group <= microbatches, and the
+ *                      microbatches of an incomplete last group, if any, are at least pp
  *
  *
- * The text says what differs and, where it is arithmetic, the nearest legal values.  Returns the
- * number of reports.
+ * The text has the values that break the rule and, if the rule is arithmetic, the nearest
+ * legal values.  Returns the number of reports.
  */
 int margs_check (const struct margs *args, const struct geometry *g,
                  geometry_report_f report, void *arg);
 
-/* margs_check() where the first broken rule is enough: 0, or -1, EINVAL and its text. */
+/* Check the rules up to the first broken one.  0, or -1, EINVAL and the text of that rule. */
 int margs_validate (const struct margs *args, const struct geometry *g, struct mg_error *err);
 
-/* True if the default of etp splits experts without having been asked for: the line has experts,
- * tp and ep are above 1, and etp is not given.  etp is then tp, so that tp x ep ranks share the
- * experts of a layer, not ep.  'text' gets one line that says so.
+/* True if the default of etp splits experts that the user may have wanted whole: the line
+ * has experts, tp and ep are above 1, and etp is not given.  etp is then tp, so that tp x
+ * ep ranks, not ep ranks, share the experts of a layer.  A line about this is written to
+ * 'text'.
  */
 bool margs_note_etp (const struct margs *args, const struct geometry *g, struct mg_error *text);
 
-/* The layers of every pipeline stage, by the arguments and the geometry.  NULL and a text on
- * failure: EINVAL for a broken rule.
+/* Compute the layers of every pipeline stage from the arguments and the geometry.  NULL
+ * and a text on failure: EINVAL for a broken rule.
  */
 struct stages;
 struct stages *margs_stages (const struct margs *args, const struct geometry *g,

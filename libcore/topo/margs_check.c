@@ -104,7 +104,7 @@ int margs_merge (const struct margs *a, struct geometry *g, const struct margs_j
 struct margs_model {
     const struct margs *args;
     const struct geometry *g;
-    int vpp; /* what options and arguments give, at least 1; 0: not known */
+    int vpp; /* virtual stages by options and arguments, at least 1; 0: not known */
 };
 
 static int get (const struct margs_model *m, enum marg id)
@@ -209,7 +209,7 @@ static void check_query_groups (const struct margs_model *m, struct rule_report 
         check_multiple (r, "num-attention-heads", heads, groups, of, "");
 }
 
-/* What Megatron-LM takes where --ffn-hidden-size is not given; 0: not known. */
+/* Megatron-LM's default of --ffn-hidden-size; 0: not known. */
 static int64_t ffn_size (const struct margs_model *m)
 {
     int64_t hidden = get (m, MARG_HIDDEN);
@@ -320,7 +320,7 @@ static void check_seq_sp (const struct margs_model *m, struct rule_report *r)
     int64_t size = (int64_t)m->g->cp * m->g->tp;
     char of[100];
 
-    // without the rule of cp this one is not understood
+    // if the rule of cp is broken, this one is not reported
     if (!get (m, MARG_SEQ_LENGTH) || !get (m, MARG_SEQUENCE_PARALLEL)
         || (m->g->cp > 1 && get (m, MARG_SEQ_LENGTH) % (2LL * m->g->cp) != 0))
         return;
@@ -404,8 +404,8 @@ static void check_saved_activations (const struct margs_model *m, struct rule_re
                      "them already");
 }
 
-/* [validate_args, TransformerConfig]  What else the line tells of the model must be there, else
- * experts may be elsewhere.
+/* [validate_args, TransformerConfig]  The line must also have the other sizes of the
+ * model; otherwise experts may be given elsewhere.
  */
 static void check_experts_ep (const struct margs_model *m, struct rule_report *r)
 {
@@ -523,7 +523,7 @@ static void check_graphs (const struct margs_model *m, struct rule_report *r)
     graph_args_check (m->args, m->g, r);
 }
 
-/* True if the global batch size is the same all the way. */
+/* True if the global batch size never changes. */
 static bool batch_is_fixed (const struct margs_model *m)
 {
     return get (m, MARG_GLOBAL_BATCH) && get (m, MARG_MICRO_BATCH) && !get (m, MARG_RAMPUP)
@@ -599,7 +599,7 @@ static const struct rule {
     { "microbatches-vpp", check_microbatches_vpp },
 };
 
-/* Virtual stages of a rank, where that can be told. */
+/* Virtual stages of a rank, if they are known. */
 static int count_virtual (const struct margs *a, const struct geometry *g)
 {
     struct stages_config c;

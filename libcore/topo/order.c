@@ -1,4 +1,4 @@
-/* order.c - take an order string apart */
+/* order.c - parse an order string */
 
 #include <ctype.h>
 #include <string.h>

@@ -1,6 +1,5 @@
-/* order - an order string such as "tp-cp-ep-dp-pp" taken apart.
- *
- * Names only; sizes are geometry's business.
+/* order - an order string such as "tp-cp-ep-dp-pp", parsed into names.  geometry.h has
+ * the rules about sizes.
  */
 #ifndef LIBCORE_TOPO_ORDER_H
 #define LIBCORE_TOPO_ORDER_H
@@ -11,16 +10,16 @@
 #include "libcore/topo/geometry.h"
 
 struct order {
-    enum mg_axis axis[MG_NUM_AXES]; /* known names in the order of their first mention */
+    enum mg_axis axis[MG_NUM_AXES]; /* known names in the order in which they first occur */
     int naxes;
-    int times[MG_NUM_AXES]; /* how often each was named */
+    int times[MG_NUM_AXES]; /* how often each name occurs */
     bool has_unknown;
     char unknown[GEOMETRY_ORDER_MAX]; /* the first unknown name, may be "" */
-    char text[GEOMETRY_ORDER_MAX];    /* the string itself, fit to print on one line */
+    char text[GEOMETRY_ORDER_MAX];    /* the string itself, without control characters */
 };
 
-/* Take 'text' apart (at most GEOMETRY_ORDER_MAX - 1 characters of it); upper case is as
- * good as lower. Never fails: what is wrong with the string is in the result.
+/* Parse 'text', of which at most GEOMETRY_ORDER_MAX - 1 characters are read.  Case does
+ * not matter.  Never fails: the result also describes the faults of the string.
  */
 void order_scan (const char *text, struct order *order);
 

@@ -3,10 +3,11 @@
  *   sum  = part { "+" part }
  *   part = ( "[" [ digit { "," digit } ] "]" | "(" sum ")" ) { "*" number }
  *
- * An expression is read where a value is asked for: a reader goes along it and counts elements.  A
- * repeated part is read once; the place in it follows from the place in all repetitions.  So no
- * list is ever in memory.  A list that is nothing but its elements, which other programs write for
- * models of many layers, is not read: the place of an element in the text follows from its number.
+ * An expression is parsed for each value: a reader walks over it and counts elements.  A
+ * repeated part is read once; the place in it follows from the place in all repetitions.
+ * So no list is ever in memory.  A plain list, which other programs write for models of
+ * many layers, is not parsed for each value: the place of an element in the text follows
+ * from its number.
  *
  * Invariant: a part's count of elements never exceeds LIMIT.
  */
@@ -26,13 +27,13 @@ enum { LIMIT = 1 << 20, DEPTH = 8 };
 struct reader {
     const char *at;
     int depth;
-    const char *wrong; /* what was expected, NULL: all well */
+    const char *wrong; /* what was expected; NULL: no error */
 };
 
-/* What is known of a part: its length, and its elements so far as they are asked for. */
+/* The length of a part, and the value of the wanted element. */
 struct sublist {
     int64_t length;
-    int64_t want; /* element that is asked for */
+    int64_t want; /* the wanted element */
     bool value;   /* of it, if want < length */
 };
 
@@ -51,7 +52,7 @@ static void skip_space (struct reader *r)
         r->at++;
 }
 
-/* Is this the next character?  It is taken then. */
+/* True if this is the next character, which is then consumed. */
 static bool take (struct reader *r, char c)
 {
     skip_space (r);

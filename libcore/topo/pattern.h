@@ -1,8 +1,9 @@
-/* pattern - which layers of a model have something: Megatron-LM's frequencies and lists.
+/* pattern - which layers of a model have a property, such as experts: Megatron-LM's
+ * frequencies and lists.
  *
  * A pattern is a number N, or an expression of lists of 0 and 1 as Python writes them:
- * "[1,1,0]*3", "([1]+[0]*5)*2+[1]".  What a number means is the caller's: pattern_at() says that of
- * N layers in a row the last one is different.
+ * "[1,1,0]*3", "([1]+[0]*5)*2+[1]".  With a number N, the last of every N layers differs
+ * from the others (pattern_at()).
  */
 #ifndef LIBCORE_TOPO_PATTERN_H
 #define LIBCORE_TOPO_PATTERN_H
@@ -11,18 +12,19 @@
 
 #include "megatron/error.h"
 
-/* All zero: not given. */
+/* A pattern of zeros is not given. */
 struct pattern {
     int every;        /* N, 1 or more */
-    const char *list; /* the expression, the caller's text, which must outlive the pattern */
-    int stride;       /* characters from one element to the next in a list that is nothing but its
-                         elements, "[1,0,1]" or "[1, 0, 1]"; 0: the expression has to be read */
+    const char *list; /* the expression: the caller's text, which must outlive the pattern */
+    int stride;       /* characters from one element to the next in a plain list,
+                         "[1,0,1]" or "[1, 0, 1]"; 0: any other expression, which is
+                         evaluated for each layer */
 };
 
 /* Read 'text', which 'what' names in messages, for a model of 'layers' layers.  -1, EINVAL and a
- * text if it is no pattern, or a list of another length, or an expression so long that it cannot be
- * read for each layer: its characters times the layers are PATTERN_WORK_MAX at most, unless it is
- * nothing but its elements.
+ * text if it is no pattern, or a list of another length, or an expression that is too
+ * long to be evaluated for each layer.  Its characters times the layers are
+ * PATTERN_WORK_MAX at most, unless it is a plain list.
  */
 enum { PATTERN_WORK_MAX = 1 << 26 };
 
@@ -34,8 +36,8 @@ static inline bool pattern_given (const struct pattern *p)
     return p->every > 0 || p->list;
 }
 
-/* The list's value for layer 'layer', from 0.  With a number N: 'last' for each N-th layer,
- * !last for the others.  'p' is given, and has been parsed.
+/* Returns the list's value for layer 'layer', from 0.  With a number N: 'last' for each
+ * N-th layer, !last for the others.  'p' is a pattern that pattern_parse() has set.
  */
 bool pattern_at (const struct pattern *p, int layer, bool last);
 

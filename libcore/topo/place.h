@@ -1,17 +1,17 @@
 /* place - logical ranks by node, and whether a group stays inside a node.
  *
- * Logical rank = tasks on earlier nodes + local id: node-major whatever the job's
- * distribution, so that tp x cp neighbours share a node (decision "names of ranks" in
- * HACKING.md).  Pure arithmetic over the task count of every node.
+ * Logical rank = tasks on earlier nodes + local id.  This is node-major whatever the
+ * job's distribution is, so that tp x cp neighbours share a node (decision "names of
+ * ranks" in HACKING.md).  Pure arithmetic over the task count of every node.
  */
 #ifndef LIBCORE_TOPO_PLACE_H
 #define LIBCORE_TOPO_PLACE_H
 
 #include "libcore/topo/grid.h"
 
-/* Tasks per node, expanded from Slurm's compressed form "4(x2),3": returns a new array
- * of *nnodes counts (caller frees), or NULL with errno EINVAL/ERANGE/ENOMEM and a text.
- * Counts are 1..GEOMETRY_SIZE_MAX, their sum too.
+/* Expand Slurm's compressed form of the tasks per node, "4(x2),3".  Returns a new array
+ * of *nnodes counts, which the caller frees, or NULL with errno EINVAL, ERANGE or ENOMEM
+ * and a text.  Each count, and their sum, is 1..GEOMETRY_SIZE_MAX.
  */
 int *place_parse_tasks_per_node (const char *text, int *nnodes, struct mg_error *err);
 
@@ -30,10 +30,10 @@ int place_count_split (const struct grid *grid, enum group_kind kind, const int 
 
 /* A tensor-parallel (or tp x cp) group that lies on more than one node. */
 struct place_split {
-    enum group_kind kind;    /* GROUP_TP, or GROUP_TP_CP where every tp group is whole */
-    int count;               /* groups of this kind that do */
+    enum group_kind kind;    /* GROUP_TP, or GROUP_TP_CP if every tp group lies on one node */
+    int count;               /* number of groups of this kind that lie on more than one node */
     int index;               /* the first of them */
-    int first_node, last_node; /* where its first and its last rank are */
+    int first_node, last_node; /* nodes of its first and its last rank */
 };
 
 /* Look for groups of GROUP_TP, then of GROUP_TP_CP, that lie on more than one node: 1 and
@@ -43,8 +43,8 @@ int place_find_split (const struct grid *grid, const int *tasks, int nnodes,
                       struct place_split *split);
 
 /* Write one line of at most n - 1 characters: the first group, its ranks, its nodes, and
- * what would help.  Nodes go by their names, or by their numbers where 'first' and 'last'
- * are NULL.
+ * a remedy.  'first' and 'last' are the names of the nodes; if they are NULL, the line
+ * has the nodes' numbers.
  */
 void place_describe_split (const struct grid *grid, int nnodes,
                            const struct place_split *split, const char *first,

@@ -1,4 +1,4 @@
-/* place_split.c - say which group crosses nodes, and what would help
+/* place_split.c - describe a group that crosses nodes, and a remedy
  *
  * The text names the first group that lies on several nodes, with its ranks and its nodes, and
  * numbers of tasks a node that would keep such groups on one.
@@ -91,7 +91,7 @@ void place_describe_split (const struct grid *grid, int nnodes,
     struct group group, both;
 
     grid_group_at (grid, split->kind, split->index, &group);
-    // what helps has to help tp x cp as well, else that is the next complaint
+    // the remedy must also help tp x cp, which would be the next complaint otherwise
     grid_group_of (grid, GROUP_TP_CP, group_at (&group, 0), &both);
     write_ranks (&group, ranks, sizeof (ranks));
     write_nodes (split, first, last, nodes, sizeof (nodes));

@@ -1,4 +1,4 @@
-/* rule.c - tell that a rule is broken */
+/* rule.c - report a broken rule */
 
 #include <errno.h>
 #include <stdarg.h>

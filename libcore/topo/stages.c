@@ -31,7 +31,7 @@ static int check_layers (const struct stages_config *c, int64_t parts, const cha
                                parts, of, "", err);
 }
 
-/* Virtual stages a rank from the layers of one. */
+/* Virtual stages of a rank from the number of layers of a stage. */
 static int read_layers_per_vpp (const struct stages_config *c, struct mg_error *err)
 {
     int64_t parts = (int64_t)c->pp * c->layers_per_vpp;
@@ -86,7 +86,7 @@ static int check_end (const char *name, int layers, int vpp, struct mg_error *er
     return multiple_check (name, layers, vpp, of, "", err);
 }
 
-/* What the ranks have that are not given their layers; -1 and a text if it is illegal. */
+/* Layers of the ranks whose number is not given; -1 and a text if it is illegal. */
 static int middle_layers (const struct stages_config *c, int vpp, struct mg_error *err)
 {
     int64_t layers = (int64_t)c->num_layers - c->first - c->last;
@@ -173,7 +173,7 @@ static int check_config (const struct stages_config *c, struct mg_error *err)
     return 0;
 }
 
-/* Virtual stages a rank, from whatever gives them; -1 and a text. */
+/* Virtual stages of a rank, from the arguments that set them; -1 and a text. */
 static int count_virtual (const struct stages_config *c, char **items,
                           struct mg_error *err)
 {

@@ -12,7 +12,7 @@
 
 #include "libcore/topo/stages_private.h"
 
-/* Far beyond any model, far below what would hurt. */
+/* A limit far above any model, and far below any harm. */
 enum { ITEMS_MAX = 1 << 20 };
 
 /* Of a layout in a message. */

@@ -1,12 +1,12 @@
-/* stages_private - what the files of stages share */
+/* stages_private - declarations that the files of stages share */
 #ifndef LIBCORE_TOPO_STAGES_PRIVATE_H
 #define LIBCORE_TOPO_STAGES_PRIVATE_H
 
 #include "libcore/topo/stages.h"
 
-/* Number of virtual stages a rank that the layout has, or -1 and a text if it cannot be
- * read or pp does not divide its stages.  '*items' is the layout without repetitions and
- * commas: the caller's to free().
+/* Returns the number of virtual stages of each rank by the layout, or -1 and a text if
+ * the layout cannot be read, or if pp does not divide its number of stages.  '*items' is
+ * the layout with repetitions expanded and without commas; the caller frees it.
  */
 int stages_layout_read (const struct stages_config *config, char **items,
                         struct mg_error *err);

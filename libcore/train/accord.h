@@ -1,10 +1,10 @@
-/* accord - what the ranks of a run agree on besides results: that one of them has failed, and that
- * the run is to stop.
+/* accord - agreements of the ranks of a run on failures, and on the end of the run.
  *
- * A rank that fails while the others go on would leave them waiting, and many ranks that fail
- * alike would all say so.  So ranks agree on a failure where one rank may fail alone, and note
- * where all ranks are known to have failed.  Likewise signals, clocks and full disks reach ranks
- * at different steps: what one rank knows is no reason to stop before all ranks know it.
+ * If one rank failed while the others go on, these would wait for it.  If all ranks
+ * failed in the same way, each would print the same text.  So ranks agree on the result
+ * if one rank may fail alone, and record that all ranks have failed.  Signals, clocks and
+ * full disks reach ranks at different steps, so a rank stops only when all ranks know the
+ * reason.
  */
 #ifndef LIBCORE_TRAIN_ACCORD_H
 #define LIBCORE_TRAIN_ACCORD_H
@@ -16,12 +16,12 @@
 #include "libcore/train/stop.h"
 #include "megatron/error.h"
 
-/* 'job', 'out' and 'stop' belong to the run.  The rest is all zero at first. */
+/* 'job', 'out' and 'stop' belong to the run.  The other members are zeros at first. */
 struct accord {
     struct job *job;   /* NULL before there is one */
     FILE *out;         /* log lines */
     struct stop *stop;
-    double minutes;    /* after which the time is up, for a line of the log */
+    double minutes;    /* time limit of the run, for a line of the log */
     bool common_error; /* every rank has failed, and with the same text */
     bool asked;        /* by the program on this rank: ACCORD_ASKED */
     bool stopping;     /* all ranks know of a reason to stop after this iteration */
@@ -35,8 +35,8 @@ struct accord {
  */
 int accord_common (struct accord *a, int rc);
 
-/* All ranks learn whether one of them has failed, and why.  Collective: -1 on all ranks if 'rc' is
- * -1 on one.
+/* Agree on a result.  Collective.  -1 on all ranks, with the text of the failed rank, if
+ * 'rc' is -1 on one.
  */
 int accord_agree (struct accord *a, int rc, struct mg_error *err);
 

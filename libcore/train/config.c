@@ -1,7 +1,7 @@
 /* config.c - from arguments to the configurations of modules
  *
  * Invariant: this is the only place where a run's arguments are read one by one, and nothing
- * here can fail.  TRAIN_UNSET becomes what "not given" means to the module.
+ * here can fail.  TRAIN_UNSET becomes the module's value for "not given".
  */
 
 #include <string.h>

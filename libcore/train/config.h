@@ -3,16 +3,17 @@
  * run_config_init() copies each argument into the member of struct run_config that is the
  * configuration of the argument's module: an argument is a row of args/table.c, a line in
  * config.c, and a field of that configuration.  No other part of a run reads struct train_args,
- * but for event files, which begin with the arguments as texts.  Texts and words still point into
- * the arguments, which have to stay.
+ * but for event files, which begin with the arguments as texts.  Texts and words still
+ * point into the arguments, which have to stay.
  *
  * run_config_init() cannot fail.  A name that may be wrong stays a text for the module that parses
  * it, or is read by one of the later calls.
  *
- * What needs more than the arguments is filled in, or made, by later calls, in this order:
- * run_config_geometry() reads the environment; run_config_tokenizer(), and the caller with a file
- * of batches, add what files say; run_config_model() and run_config_stages() complete the model.
- * The other functions take the number of ranks, and are for the time when the ranks have met.
+ * Values that need more than the arguments are set by later calls, in this order:
+ * run_config_geometry() reads the environment; run_config_tokenizer(), and the caller
+ * with a file of batches, add values of files; run_config_model() and run_config_stages()
+ * complete the model.  The other functions take the number of ranks, and are called after
+ * the ranks have met.
  */
 #ifndef LIBCORE_TRAIN_CONFIG_H
 #define LIBCORE_TRAIN_CONFIG_H
@@ -42,13 +43,14 @@
 #include "libcore/train/trace.h"
 #include "megatron/error.h"
 
-/* How long a run trains.  An end is given in iterations or in samples: the other one is
+/* The length of a run.  An end is given in iterations or in samples: the other one is
  * TRAIN_UNSET.
  */
 struct run_length {
     int64_t iters, samples;
-    int64_t exit_interval; /* leave after an iteration that this divides, 0: never */
-    const char *phases;    /* as phases_parse() takes them, NULL: none */
+    int64_t exit_interval; /* exit after an iteration whose number is a multiple of this;
+                            * 0: never */
+    const char *phases;    /* in the form of phases_parse(), NULL: none */
     bool skip_train;       /* the run only evaluates */
     struct arg_list skip; /* iterations that are left out (skip.h) */
 };
@@ -61,14 +63,14 @@ struct lr_given {
         int64_t warmup;
     } iters, samples;        /* the same in either unit */
     double warmup_fraction;  /* of the decay, below 0: not given */
-    const char *style, *wsd_style, *wd_style; /* names, as lr_style_parse() ... take them */
+    const char *style, *wsd_style, *wd_style; /* names for lr_style_parse() and its like */
 };
 
-/* How a step is taken. */
+/* The configuration of a step. */
 struct step_config {
-    bool per_token_loss; /* every token of the global batch counts alike */
+    bool per_token_loss; /* every token of the global batch has the same weight */
     bool skip_overflows; /* gradients that are not finite are an overflow of the loss scale */
-    bool check_nan;      /* end at a loss or norm that is not finite */
+    bool check_nan;      /* end the run if a loss or norm is not finite */
     struct outliers_config outliers;
     int64_t hash_interval; /* iterations between comparisons of replicas, 0: none */
     bool params_norm;    /* compute the norm of all parameters after the update */
@@ -81,8 +83,8 @@ struct run_config {
     struct stages *stages;    /* of run_config_stages() */
     struct job_config job;    /* its limits; the set-up adds what it knows of this process */
 
-    /* What files say.  The caller sets the first two: length and number of samples of a batch in
-     * a file of batches, 0: there is no such file.
+    /* Values of files.  The caller sets the first two: length and number of samples of a
+     * batch in a file of batches; 0: there is no such file.
      */
     int file_seq_length;
     int64_t file_rows;
@@ -101,7 +103,7 @@ struct run_config {
     struct step_config step;
 
     struct buffers_config buffers;    /* without bucket_size: run_config_buffers() */
-    struct layout_bucket_rule bucket; /* what the arguments say of it */
+    struct layout_bucket_rule bucket; /* the values of arguments */
     struct main_params_config main;
     struct optimizer_config optimizer;
     bool check_memory; /* refuse a run for which memory seems to be short */
@@ -117,20 +119,21 @@ struct run_config {
     struct stop_config stop;
 };
 
-/* Parse the arguments of a run (train_args_read_run()) and check them: -1, EINVAL or ENOTSUP (or
- * what reading a file says) and a text.
+/* Parse the arguments of a run (train_args_read_run()) and check them: -1, EINVAL or
+ * ENOTSUP (or the errno of reading a file) and a text.
  */
 int train_args_parse (int argc, char **argv, struct train_args *args, struct mg_error *err);
 
-/* Is everything there that a run requires, and does it go together?  -1, EINVAL or ENOTSUP
- * and a text on the first that is not so.
+/* Check that all arguments that a run requires were given, and that the arguments agree.
+ * -1, EINVAL or ENOTSUP and a text about the first fault.
  */
 int train_args_check (const struct train_args *args, struct mg_error *err);
 
-/* The same, whatever a run requires may be missing. */
+/* Check that the arguments agree.  Required arguments may be missing. */
 int train_args_check_together (const struct train_args *args, struct mg_error *err);
 
-/* Copy the arguments, which need not go together, into the configurations.  Reads no file. */
+/* Copy the arguments, which need not have been checked, into the configurations.  Reads
+ * no file. */
 void run_config_init (struct run_config *c, const struct train_args *args);
 void run_config_clear (struct run_config *c);
 
@@ -150,22 +153,23 @@ int run_config_check_buffers (const struct run_config *c, struct mg_error *err);
 /* Read the files of --tokenizer-type, and set c->tokenizer_size, unless --vocab-size is given. */
 int run_config_tokenizer (struct run_config *c, struct mg_error *err);
 
-/* Write into 'note' that the tokenizer of --tokenizer-type has more tokens than the complete model,
- * which ends a run at the first sample with such a token.  False: it has not, or cannot be read,
- * which no run needs that knows its vocabulary.
+/* If the tokenizer of --tokenizer-type has more tokens than the complete model, write a
+ * line about this into 'note' and return true.  A run ends at the first sample with such
+ * a token.  If the tokenizer cannot be read, return false: a run whose vocabulary is
+ * known does not need it.
  */
 bool run_config_vocab_note (const struct run_config *c, char *note, size_t size);
 
-/* Complete c->model.config, c->model.recompute and c->model.graphs: what follows from other sizes,
- * tp and the files.  Reads no file.
+/* Complete c->model.config, c->model.recompute and c->model.graphs with values that
+ * follow from other sizes, tp and the files.  Reads no file.
  */
 int run_config_model (struct run_config *c, struct mg_error *err);
 
 /* Check the complete model (model_config_validate()). */
 int run_config_check_model (const struct run_config *c, struct mg_error *err);
 
-/* Make c->stages, the layers of every pipeline stage, and set the virtual stages that they give
- * in c->geometry, whose rules may then be broken.
+/* Make c->stages, the layers of every pipeline stage, and set the number of virtual
+ * stages in c->geometry.  The rules of c->geometry may then be broken.
  */
 int run_config_stages (struct run_config *c, struct mg_error *err);
 

@@ -1,4 +1,4 @@
-/* config_check.c - do the configurations of a run's modules go together
+/* config_check.c - check that the configurations of a run's modules agree
  *
  * Each rule looks at what arguments say, not at files or at the number of ranks, and reports the
  * first that is broken.  Rules that look at arguments only are in args/check.c.
@@ -37,7 +37,7 @@ static int check_phases (const struct run_config *c, struct mg_error *err)
     return 0;
 }
 
-/* What each module says of its configuration. */
+/* Each module checks its configuration. */
 static int check_modules (const struct run_config *c, struct mg_error *err)
 {
     if (train_data_check (&c->data, err) < 0 || check_phases (c, err) < 0)

@@ -1,5 +1,5 @@
-/* config_geometry.c - what the environment, files and other sizes add to a run's configuration: the
- * geometry, the rules, the stages, the model
+/* config_geometry.c - the parts of a run's configuration that depend on the environment,
+ * files and other sizes: the geometry, the rules, the stages, the model
  */
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* config_plan.c - what follows from a run's configuration once the number of ranks is known: batch
- * sizes, learning rate, buckets
+/* config_plan.c - the parts of a run's configuration that depend on the number of ranks:
+ * batch sizes, learning rate, buckets
  */
 
 #include <errno.h>
@@ -71,7 +71,7 @@ static bool is_given (const struct lr_lengths *l)
     return l->decay != TRAIN_UNSET || l->warmup > 0 || l->wsd_decay != TRAIN_UNSET;
 }
 
-/* Iterations and samples are told apart by how the run's end is given. */
+/* The unit of the run's end decides between iterations and samples. */
 static int check_unit (const struct run_config *c, struct mg_error *err)
 {
     const struct lr_given *given = &c->lr;
@@ -192,7 +192,7 @@ int run_config_check_buffers (const struct run_config *c, struct mg_error *err)
     return 0;
 }
 
-/* Bucket by bucket only where that is overlapped with something. */
+/* Use several buckets only if their communication is overlapped. */
 struct buffers_config run_config_buffers (const struct run_config *c, int dp, int pp_rank,
                                           const struct param *params, size_t n)
 {

@@ -1,4 +1,4 @@
-/* data - the datasets of a run: which arguments name them, and their samples.
+/* data - the datasets that arguments name, and their samples.
  *
  * --data-path names a dataset, or a blend of several (blend.h), that --split divides into
  * parts; --train-data-path, --valid-data-path and --test-data-path name those of one part
@@ -30,19 +30,19 @@ struct data_config {
     const struct sample_program *program[SPLIT_NUM_PARTS]; /* ... so; set by the caller */
     double surplus;                          /* part more asked of each of several datasets */
     const char *cache;                       /* directory for the order of samples, NULL: none */
-    int64_t seed;                            /* of that order */
-    const char *tokenizer;                   /* that made the data, NULL: not given */
+    int64_t seed;                            /* seed of the order of samples */
+    const char *tokenizer;                   /* tokenizer that made the data, NULL: not given */
     struct tokenizer_files tokenizer_files;
-    struct train_edit edit;                  /* how samples are changed */
+    struct train_edit edit;                  /* changes of samples */
     int vocab_size, padded_vocab_size;       /* as given, TRAIN_UNSET: not */
 };
 
-/* What names data and tokenizer fits together, as far as can be told without opening a file: 0, or
- * -1 with errno EINVAL and a text that names the argument.
+/* Check that the arguments about data and tokenizer agree, as far as this is possible
+ * without opening a file.  0, or -1 with errno EINVAL and a text that names the argument.
  */
 int train_data_check (const struct data_config *c, struct mg_error *err);
 
-/* True if samples are taken again and again, each epoch in another order (input_shuffle()). */
+/* True if samples are repeated in epochs, each in another order (input_shuffle()). */
 bool train_data_is_cyclic (const struct data_config *c);
 
 /* True if data of this part is named.  (The part of --split may still be empty.) */
@@ -54,41 +54,46 @@ bool train_data_has (const struct data_config *c, enum split_part part);
 bool train_data_blend (const struct data_config *c, enum split_part part, struct blend *blend,
                        const char **name, struct mg_error *err);
 
-/* What changes samples (struct train_edit) fits together: as train_data_check(), which calls
- * this.
+/* Check that the arguments about changes of samples (struct train_edit) agree, as
+ * train_data_check() does, which calls this.
  */
 int train_edit_check (const struct data_config *c, struct mg_error *err);
 
-/* The tokens that changes of samples need are there: what train_edit_samples() and train_data_eod()
- * find of them, without data.  The tokenizer's files are read.  -1 with the errors of these.
+/* Check that the tokens exist which changes of samples need, as train_edit_samples() and
+ * train_data_eod() do, but without data.  The tokenizer's files are read.  -1 with the
+ * errors of these functions.
  */
 int train_edit_check_tokens (const struct data_config *c, struct mg_error *err);
 
-/* The token that ends a document: --eod-token-id, else the tokenizer's, whose files are read.
- * -1 with errno EINVAL if neither is given, or with the errors of tokenizer_create().
+/* Find the token that ends a document: --eod-token-id, or else that of the tokenizer,
+ * whose files are read.  -1 with errno EINVAL if neither is given, or with the errors of
+ * tokenizer_create().
  */
 int train_data_eod (const struct data_config *c, int32_t *eod, struct mg_error *err);
 
-/* The vocabulary of mock data, and what ends its documents: those of the tokenizer, whose files are
- * read; without one, the size that is given, and its last token.  Errors of train_data_eod().
+/* Find the vocabulary of mock data, and the token that ends its documents.  Both are
+ * those of the tokenizer, whose files are read.  Without a tokenizer, they are the given
+ * size and its last token.  Errors of train_data_eod().
  */
 int train_data_mock (const struct data_config *c, int32_t *vocab_size, int32_t *eod,
                      struct mg_error *err);
 
-/* The samples of 'source' as 'c' changes them; the source itself if it changes nothing.
- * Takes over 'source', also on failure.  NULL with errno EINVAL (a token that is none of the
- * vocabulary) and the errors of train_data_eod(); the caller owns the result.
+/* Returns a source of the samples of 'source' with the changes of 'c', or 'source' itself
+ * if 'c' has no changes.  Owns 'source' from the call on, also if the call fails.  NULL
+ * with errno EINVAL (a token is not in the vocabulary) and the errors of
+ * train_data_eod(); the caller owns the result.
  */
 struct sample_source *train_edit_samples (const struct data_config *c, enum split_part part,
                                           struct sample_source *source, struct mg_error *err);
 
-/* As a number of samples: those of one epoch, whatever that is. */
+/* A number of samples: as many as one epoch has. */
 #define TRAIN_DATA_EPOCH GPT_INDEX_ONE_EPOCH
 
-/* Samples of a part: at least 'num_samples' of them, 1 or more, or TRAIN_DATA_EPOCH.  NULL with
- * errno and a text, ENODATA if the part has no documents or not enough of them; the caller owns the
- * result.  Several processes may do this at once, also where they share --data-cache-path; what one
- * has written there before the others begin, they need not make.
+/* Open the samples of a part.  'num_samples' is the least number, 1 or more, or
+ * TRAIN_DATA_EPOCH.  NULL with errno and a text, ENODATA if the part has no documents or
+ * not enough of them; the caller owns the result.  Several processes may do this at once,
+ * also if they share --data-cache-path.  A process reads the files that an earlier one
+ * has written there.
  */
 struct sample_source *train_data_open (const struct data_config *c,
                                        enum split_part part, int seq_length,

@@ -9,7 +9,7 @@
 #include "libcore/data/tokenizer.h"
 #include "libcore/train/data.h"
 
-/* What looks for the ends of documents knows the token that ends one. */
+/* Code that searches the ends of documents needs the token that ends one. */
 static int check_eod (const struct data_config *c, struct mg_error *err)
 {
     const struct train_edit *edit = &c->edit;
@@ -84,7 +84,7 @@ static struct tokenizer *open_tokenizer (const struct data_config *c, struct mg_
     return tokenizer;
 }
 
-/* Tokens that a sample may have: what is known of the vocabulary. */
+/* The number of tokens of the vocabulary, as far as it is known. */
 static int32_t vocabulary (const struct data_config *c, const struct tokenizer *tokenizer)
 {
     if (c->vocab_size != TRAIN_UNSET)

@@ -70,7 +70,7 @@ static int check_names (const struct evaluation_config *config, const struct dat
     return 0;
 }
 
-/* A set that is taken whole has no weights, which say how often a dataset is taken. */
+/* A set that is read as a whole has no weights, since weights repeat datasets. */
 static int check_full (const struct evaluation_config *config, const struct data_config *data,
                        struct mg_error *err)
 {
@@ -128,7 +128,7 @@ int64_t evaluate_samples (const struct evaluation_config *config, enum split_par
 
 /* --- data --- */
 
-/* Has the split set nothing aside for the part, so that nobody expects it? */
+/* True if the split has no weight for the part, so that no user expects it. */
 static bool is_unwanted (const struct data_config *data, enum split_part part)
 {
     struct split split;
@@ -290,8 +290,8 @@ int evaluate_plan (struct evaluation *e, const struct evaluation_config *config,
     return check_batch (e, run, err);
 }
 
-/* Data of the order that the arguments ask for.  A set that is taken whole stands in its own
- * order, and ends where it ends.
+/* Data of the order that the arguments ask for.  A set that is read as a whole keeps its
+ * own order, and is not repeated.
  */
 static int init_set (const struct evaluation *e, struct evaluation_set *set,
                      const struct input_place *place, int vocab_size, int32_t eod,
@@ -337,7 +337,8 @@ void evaluate_clear (struct evaluation *e)
 
 /* --- evaluating --- */
 
-/* What all ranks bring together: the sums of the model's loss, and who had bad samples. */
+/* The values that ranks sum: the sums of the model's loss, and the number of ranks with
+ * bad samples. */
 enum { SUM_WEIGHTED, SUM_LOSS, SUM_TOKENS, SUM_BAD, NUM_SUMS };
 
 static int add_up (const struct evaluation_use *u, const struct input *in, double sums[NUM_SUMS],
@@ -359,8 +360,8 @@ static int add_up (const struct evaluation_use *u, const struct input *in, doubl
     return accord_common (u->accord, exchange_result (job_control (job), in->bad ? -1 : 0, err));
 }
 
-/* Has any rank a reason to stop?  A signal may come shortly before a time limit, so that
- * an evaluation is not what to wait for.
+/* Find out whether some rank has a reason to stop.  A signal may come shortly before a
+ * time limit, which leaves no time for an evaluation.
  */
 static int ask_to_stop (struct accord *accord, struct mg_error *err)
 {

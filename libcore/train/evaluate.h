@@ -1,16 +1,17 @@
-/* evaluate - the loss on data that is not trained on: validation and test.
+/* evaluate - the loss on data that training does not use: validation and test.
  *
- * As Megatron-LM: every --eval-interval iterations, and at the end, --eval-iters global
- * batches of validation data go forward through the model without dropout, at the end as
- * many of the test data; the loss is the mean over all their tokens.  Validation goes on in
- * its data where it stopped; the test starts anew.  Nothing that training depends on is
- * touched.
+ * As in Megatron-LM, --eval-iters global batches of validation data go forward through
+ * the model without dropout, every --eval-interval iterations and at the end.  At the
+ * end, as many batches of test data follow.  The loss is the mean over all tokens of
+ * these batches.  Each validation continues after the data of the last one; the test
+ * begins with the first of its data.  An evaluation changes nothing that training depends
+ * on.
  *
  * With --full-validation a validation takes every sample of one epoch of its data once, whatever
- * the batch size: what is missing of the last batch are blanks, which count for nothing.  So the
- * loss does not depend on the layout.  (Megatron-LM fills the last batch up with samples that it
- * has seen.)  With --multiple-validation-sets, each dataset of --valid-data-path is a set by
- * itself.
+ * the batch size: the last batch is filled up with blanks, which do not count.  So the
+ * loss does not depend on the layout.  (Megatron-LM fills the last batch up with samples
+ * that it has seen.)  With --multiple-validation-sets, each dataset of --valid-data-path
+ * is a set of its own.
  */
 #ifndef LIBCORE_TRAIN_EVALUATE_H
 #define LIBCORE_TRAIN_EVALUATE_H
@@ -38,11 +39,11 @@ struct evaluation_config {
     bool full;             /* a validation takes all samples of its data, whatever 'iters' is */
     bool several;          /* each dataset of the validation data is a set of its own ... */
     struct arg_list names; /* ... with these names, none: their numbers */
-    bool alone;            /* the run does nothing else */
+    bool alone;            /* the run only evaluates */
     bool wants_validation; /* it is an error if there is no validation data */
 };
 
-/* What evaluation has to know of a run to open its data. */
+/* Properties of a run that evaluation needs to open its data. */
 struct evaluation_run {
     const struct data_config *data;
     const struct num_microbatches *batches;
@@ -51,7 +52,7 @@ struct evaluation_run {
     int dp;
 };
 
-/* What evaluating uses.  All of it belongs to the run. */
+/* The objects that evaluation uses.  The run owns all of them. */
 struct evaluation_use {
     struct accord *accord;
     struct model *model;
@@ -63,7 +64,7 @@ struct evaluation_use {
 
 enum { EVALUATION_NAME = 64 }; /* bytes of a name of --validation-set-names, with the zero */
 
-/* Data that an evaluation has one loss of. */
+/* Data for which an evaluation has one loss. */
 struct evaluation_set {
     char name[16 + EVALUATION_NAME]; /* "validation", "validation-NAME", "test" */
     struct sample_source *source;    /* NULL: there is no data */
@@ -77,53 +78,54 @@ struct evaluation {
     const struct evaluation_config *config; /* of evaluate_open() or evaluate_plan() */
     bool cyclic;                            /* samples have the order of input_shuffle() */
     struct evaluation_use use; /* set by the caller before evaluate_due() and evaluate_end() */
-    bool assumed; /* of a planned run: there will be data */
+    bool assumed; /* of a planned run: the data is assumed to exist */
     struct batch_size batch;
     int micro_batch_size, seq_length; /* of its passes */
     struct evaluation_set *valid; /* [num_valid] */
     int num_valid;
     struct evaluation_set test;
-    struct mg_error missing[SPLIT_NUM_PARTS]; /* why a part has no data, where somebody may
-                                                 wonder */
+    struct mg_error missing[SPLIT_NUM_PARTS]; /* why a part has no data, if a user may ask */
 };
 
-/* Does the configuration go together with itself and the data?  -1, EINVAL and a text if not. */
+/* Check that the configuration agrees with itself and with the data.  -1, EINVAL and a
+ * text if not. */
 int evaluate_check (const struct evaluation_config *config, const struct data_config *data,
                     struct mg_error *err);
 
-/* Samples that the whole run draws from a part without --full-validation, as Megatron-LM counts
- * them, but at least those of one evaluation; -1, ERANGE and a text if that is too many.
+/* Returns the number of samples that the whole run uses of a part without
+ * --full-validation, as Megatron-LM counts them, but at least those of one evaluation.
+ * -1, ERANGE and a text if the number is too large.
  */
 int64_t evaluate_samples (const struct evaluation_config *config, enum split_part part,
                           int64_t train_iters, int64_t global_batch, struct mg_error *err);
 
-/* Open validation and test data.  Where the default split leaves one of them none, it is
- * left out; it is an error where an argument asks for it.  Called again, it opens nothing.
- * The configuration outlives the evaluation.
+/* Open validation and test data.  A part that has no documents by the default split is
+ * left out; it is an error if an argument asks for the part.  A second call opens
+ * nothing.  The configuration must outlive the evaluation.
  */
 int evaluate_open (struct evaluation *e, const struct evaluation_config *config,
                    const struct evaluation_run *run, struct mg_error *err);
 
-/* In place of evaluate_open(), for a planned run.  Reads no data: the run will evaluate, unless
- * the arguments say otherwise.
+/* Replaces evaluate_open() in a planned run.  Reads no data: the run is assumed to
+ * evaluate, unless the arguments say otherwise.
  */
 int evaluate_plan (struct evaluation *e, const struct evaluation_config *config,
                    const struct evaluation_run *run, struct mg_error *err);
 
-/* Make ready to read the data, in which 'eod' ends a document (-1: a sample is one document);
- * evaluate_open() comes first.
+/* Prepare to read the data, after evaluate_open().  'eod' ends a document; -1: a sample
+ * is one document.
  */
 int evaluate_init (struct evaluation *e, const struct input_place *place, int vocab_size,
                    int32_t eod, struct mg_error *err);
 void evaluate_clear (struct evaluation *e);
 
-/* Is there anything to evaluate? */
+/* True if an evaluation has data. */
 bool evaluate_any (const struct evaluation *e);
 
-/* Validation, if it is due after the iteration that is done. Collective. */
+/* Validate, if a validation is due after the last iteration.  Collective. */
 int evaluate_due (struct evaluation *e, struct mg_error *err);
 
-/* Validation and test at the end of a run. Collective. */
+/* Validate and test at the end of a run.  Collective. */
 int evaluate_end (struct evaluation *e, struct mg_error *err);
 
 /* Is there a set of this name?  -1, ENOENT and a text if not; the same on all ranks. */

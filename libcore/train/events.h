@@ -18,8 +18,8 @@
 
 struct events;
 
-/* Check that this build can write event files.  -1, ENOTSUP and a text that says what is missing
- * if it cannot.
+/* Check that this build can write event files.  -1, ENOTSUP and a text that names the
+ * missing library.
  */
 int events_check (struct mg_error *err);
 

@@ -1,4 +1,4 @@
-/* events_none.c - event files of a build without protobuf-c: says so */
+/* events_none.c - a build without protobuf-c refuses event files */
 
 #include <errno.h>
 #include <stddef.h>

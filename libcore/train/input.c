@@ -1,7 +1,7 @@
 /* input.c - fetch the samples of a microbatch, transposed to [s, b]
  *
  * A sample's index depends only on the consumed samples and the rank's place.  A bad sample does
- * not end the fetch: it is remembered, so that ranks can agree on it after the passes.
+ * not end the fetch: the input keeps the fault, so that ranks can agree on it after the passes.
  */
 
 #include <errno.h>

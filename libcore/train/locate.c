@@ -1,4 +1,4 @@
-/* locate.c - a step again, in checking mode */
+/* locate.c - run a step again, with checks */
 
 #include <errno.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static int take_again (const struct locate_step *step, struct check *check, stru
     return check_sums (step, check, params, n, err);
 }
 
-/* The least place of all ranks', and of those the lowest rank that has it: its text. */
+/* The text of the lowest rank that has the least place of all ranks. */
 static int agree (struct job *job, const struct check *check, char *text, int64_t *rank,
                   struct mg_error *err)
 {

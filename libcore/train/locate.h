@@ -1,4 +1,4 @@
-/* locate - find out where in a step the first NaN or infinity came up. */
+/* locate - find the first NaN or infinity of a step. */
 #ifndef LIBCORE_TRAIN_LOCATE_H
 #define LIBCORE_TRAIN_LOCATE_H
 
@@ -8,21 +8,22 @@
 #include "libcore/optim/optimizer.h"
 #include "megatron/error.h"
 
-/* The step that is looked at.  All of it belongs to the run. */
+/* The step that is searched.  The run owns all members. */
 struct locate_step {
     struct job *job;
     struct model *model;
     struct buffers *buffers;
     struct optimizer *optimizer;
-    /* Take all passes of the step, from gradients of zero on; 'check' looks at their tensors. */
+    /* Run all passes of the step, beginning with gradients of zero; 'check' searches
+     * their tensors. */
     int (*passes) (void *arg, struct check *check, struct mg_error *err);
     void *arg;
 };
 
-/* Take the passes of the step once more, with the parameters that it began with, looking
- * at all tensors (nn/check.h), and put what is found, on whichever rank, behind the text
- * in 'err'.  Collective; the same text on every rank.  -1 if that itself has failed: then
- * the text says so.  What gradients there were is lost.
+/* Run the passes of the step again, with the parameters at its beginning, and search all
+ * tensors (nn/check.h).  The first finding of any rank is appended to the text in 'err'.
+ * Collective; every rank gets the same text.  -1 if the search has failed; the text then
+ * says so.  The gradients are lost.
  */
 int locate (const struct locate_step *step, struct mg_error *err);
 

@@ -1,4 +1,4 @@
-/* losses.c - losses beside the main one, brought together */
+/* losses.c - losses beside the main one, summed over the ranks */
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
  *
  * Modules that allocate say how many bytes they will take; the plan adds them up.
  *
- * Invariant: the parts that the plan asks are bound later as they are: so the bytes that are
- * planned are those that are allocated.
+ * Invariant: the parts that the plan reads are bound later without changes, so the
+ * planned bytes are the allocated bytes.
  */
 
 #include <errno.h>
@@ -160,7 +160,7 @@ int memory_plan (struct memory_plan *plan, const struct memory_parts *parts,
 
 /* --- does it fit? --- */
 
-/* What would make this run smaller, given how it is now. */
+/* The changes by which this run would need less memory. */
 static void advise (const struct memory_plan *plan, const struct memory_advice *a, char *text,
                     size_t n)
 {

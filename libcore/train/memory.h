@@ -1,10 +1,11 @@
-/* memory - what a rank of a run allocates on its device, and of pinned host memory, planned before
- * it does.
+/* memory - the plan of the device memory, and of the pinned host memory, that a rank of a
+ * run will allocate.
  *
  * The plan asks the modules that allocate: buffers and optimizer, the carving of activations
- * for the slots that the lists of passes need, the communicators, the kernels.  It only adds up
- * their answers.  What it names is all that the library takes of the device before the first step,
- * and it takes no more afterwards; what MPI and other libraries take for themselves is theirs.
+ * for the slots that the lists of passes need, the communicators, the kernels.  The plan
+ * only adds up their answers.  It contains all device memory that the library allocates
+ * before the first step; afterwards the library allocates no more.  Memory that MPI and
+ * other libraries allocate for themselves is not in the plan.
  */
 #ifndef LIBCORE_TRAIN_MEMORY_H
 #define LIBCORE_TRAIN_MEMORY_H
@@ -21,16 +22,18 @@
 enum memory_kind {
     MEMORY_PARAMETERS,
     MEMORY_GRADIENTS,
-    MEMORY_MAIN_GRADIENTS, /* as updates read them, where the passes' are not so */
-    MEMORY_MAIN,          /* parameters in float32, where the model's are not */
+    MEMORY_MAIN_GRADIENTS, /* gradients in the form that updates read, if passes have
+                            * another form */
+    MEMORY_MAIN,          /* parameters in float32, if the model's are not */
     MEMORY_MOMENTS,
     MEMORY_ACTIVATIONS,   /* slots of all pools */
-    MEMORY_WORKSPACE,     /* of the passes, which all slots share */
-    MEMORY_SCRATCH,       /* of kernels: of one call at a time, whatever it needs besides its
-                             operands; follows from threads, processor, library of products */
-    MEMORY_CHECKPOINT,    /* host memory: a copy of what one holds, with --async-save */
-    MEMORY_COMMUNICATION, /* scratch of communicators, and gradients packed for a call */
-    MEMORY_STAGING,       /* host memory: what goes to the device and comes from it */
+    MEMORY_WORKSPACE,     /* workspace of passes, which all slots share */
+    MEMORY_SCRATCH,       /* of kernels: memory besides the operands of one call at a
+                             time; depends on threads, processor, library of products */
+    MEMORY_CHECKPOINT,    /* host memory: a copy of a checkpoint's contents, with
+                           * --async-save */
+    MEMORY_COMMUNICATION, /* scratch of communicators, and packed gradients */
+    MEMORY_STAGING,       /* host memory: data on its way to the device or from it */
     NUM_MEMORY_KINDS
 };
 
@@ -39,12 +42,14 @@ extern const char *const memory_kind_names[NUM_MEMORY_KINDS];
 
 struct memory_plan {
     int64_t bytes[NUM_MEMORY_KINDS];
-    int64_t elements; /* of parameters that the rank holds */
-    int64_t padding;  /* elements of their buffers that are nobody's */
-    int shards;       /* of the state that a distributed optimizer deals out, 1: none is */
-    double forward_cost, again_cost; /* of a microbatch: struct model_cost */
-    int64_t expert_rows, balanced_rows; /* rows of a layer's experts of the rank: as many as a round
-                                           has room for; those of balanced loads.  0: no experts */
+    int64_t elements; /* elements of the rank's parameters */
+    int64_t padding;  /* elements of the buffers that belong to no parameter */
+    int shards;       /* shards of a distributed optimizer's state, 1: no distributed
+                       * optimizer */
+    double forward_cost, again_cost; /* cost of a microbatch: struct model_cost */
+    int64_t expert_rows, balanced_rows; /* rows of the rank's experts of a layer: the most
+                                           that a round has room for, and the number with
+                                           balanced loads.  0: no experts */
     int num_pools;
     struct memory_pool {
         int slots;
@@ -52,16 +57,17 @@ struct memory_plan {
     } *pool; /* [num_pools] */
 };
 
-/* All kinds; those in host memory. */
+/* Bytes of all kinds; bytes of those in host memory. */
 int64_t memory_total (const struct memory_plan *plan);
 int64_t memory_host (const struct memory_plan *plan);
 
-/* Parameters, gradients, both main ones, moments; activations and workspace. */
+/* Bytes of parameters, gradients, main parameters, main gradients and moments; bytes of
+ * activations and workspace. */
 int64_t memory_state (const struct memory_plan *plan);
 int64_t memory_activations (const struct memory_plan *plan);
 
-/* Bytes that an element of a parameter, or of padding, takes of the first five kinds: 'whole'
- * on every rank, 'shared' among the shards.
+/* Bytes of the first five kinds for an element of a parameter, or of padding: 'whole'
+ * bytes on every rank, and 'shared' bytes that are divided among the shards.
  */
 struct memory_each {
     double whole, shared;
@@ -75,7 +81,7 @@ void memory_each_describe (const struct memory_plan *plan, char text[MEMORY_EACH
 
 void memory_clear (struct memory_plan *plan);
 
-/* The modules that allocate, as they are made and not yet bound. */
+/* The modules that allocate, before they are bound. */
 struct memory_parts {
     struct model *model;
     const int *slots; /* of each pool of the model */
@@ -91,9 +97,9 @@ struct memory_parts {
 int memory_plan (struct memory_plan *plan, const struct memory_parts *parts,
                  struct mg_error *err);
 
-/* What the run does not do yet, or does and could leave, to need less memory. */
+/* Changes by which the run would need less memory. */
 struct memory_advice {
-    bool async_save;        /* it could leave --async-save out */
+    bool async_save;        /* --async-save could be left out */
     bool shard;             /* a distributed optimizer would split the state */
     bool smaller_batch;     /* microbatches could be smaller */
     bool sequence_parallel; /* sequence parallelism is possible */

@@ -2,10 +2,10 @@
  * may have computed (--check-for-spiky-loss, --check-for-large-grads).
  *
  * The rule is that of Megatron-LM's is_unexpectedly_large(): the largest value of the first 100
- * microbatches is kept, and a later one that is 10 times as large is told of.  A value is of this
- * rank alone and of one iteration: the mean loss of its tokens; the norm of its gradients before
- * they are summed over data-parallel ranks.  The run goes on: the same iteration on another machine
- * would show whether the value is right.
+ * microbatches is kept, and a later value that is 10 times as large is reported.  A value
+ * is computed on one rank, for one iteration: the mean loss of its tokens; the norm of
+ * its gradients before they are summed over data-parallel ranks.  The run goes on: the
+ * same iteration on another machine would show whether the value is right.
  */
 #ifndef LIBCORE_TRAIN_OUTLIERS_H
 #define LIBCORE_TRAIN_OUTLIERS_H
@@ -25,24 +25,25 @@ struct outliers_config {
 
 /* The values of one kind so far.  All zero at first. */
 struct outliers_series {
-    int64_t count;  /* microbatches that 'largest' is of */
+    int64_t count;  /* number of microbatches in 'largest' */
     double largest; /* magnitude */
 };
 
-/* All zero but for the configuration, which is of all ranks alike. */
+/* All members but the configuration are zeros at first.  The configuration is the same on
+ * all ranks. */
 struct outliers {
     struct outliers_config config;
     struct outliers_series series[NUM_OUTLIERS];
 };
 
-/* Take a value of so many microbatches.  Returns true if it is an outlier; a value that is not
- * finite is none, and changes nothing.
+/* Add a value of 'microbatches' microbatches.  Returns true if the value is an outlier.
+ * A value that is not finite is no outlier, and changes nothing.
  */
 bool outliers_take (struct outliers_series *s, double value, int64_t microbatches);
 
-/* Take this rank's values of an iteration, NaN where it has none, and print a line to 'out' on the
- * last rank for each outlier of any rank, 16 at most.  Collective over all ranks if anything is
- * checked; does nothing otherwise.
+/* Check this rank's values of an iteration, NaN for a missing value.  The last rank
+ * prints a line to 'out' for each outlier of any rank, at most 16.  If the configuration
+ * checks nothing, this does nothing; else it is collective over all ranks.
  */
 int outliers_check (struct outliers *o, const double value[NUM_OUTLIERS], int64_t microbatches,
                     int64_t iteration, struct job *job, FILE *out, struct mg_error *err);

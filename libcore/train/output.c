@@ -52,7 +52,7 @@ FILE *output_open (const char *argument, const char *path, enum outfile_kind kin
     return file;
 }
 
-/* Is it standard output or standard error? */
+/* True for standard output and standard error. */
 static bool is_standard (const struct stat *st)
 {
     struct stat other;
@@ -83,7 +83,7 @@ int output_error (FILE *out)
     errno = 0;
     if (fflush (out) == 0 && !ferror (out))
         return 0;
-    /* A stream that flushes itself at each line has forgotten why: try once more. */
+    /* A line-buffered stream has lost the errno of its failure: write once more. */
     if (errno == 0 && write (fileno (out), "\n", 1) >= 0)
         errno = EIO;
     return errno;

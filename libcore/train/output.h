@@ -20,22 +20,23 @@ struct output_config {
  */
 int output_check_file (const char *argument, const char *path, struct mg_error *err);
 
-/* Make the directory where it is missing; can files be made in it? NULL: none wanted. */
+/* Make the directory if it is missing, and check that files can be made in it.  NULL is
+ * allowed. */
 int output_make_dir (const char *argument, const char *path, struct mg_error *err);
 
-/* Make the directory where it is missing, and take it with dirlock_take(): no other run may write
- * checkpoints there until dirlock_release().
+/* Make the directory if it is missing, and take its lock with dirlock_take(): no other
+ * run may write checkpoints there until dirlock_release().
  */
 struct dirlock *output_take_dir (const char *argument, const char *path, struct mg_error *err);
 
-/* Open for appending with outfile_append(), which says what may be opened.  The contents stay
- * until output_restart().
+/* Open a file for appending with outfile_append(), which decides which files may be
+ * opened.  The contents stay until output_restart().
  */
 FILE *output_open (const char *argument, const char *path, enum outfile_kind kind,
                    struct mg_error *err);
 
-/* Empty the file, unless it is one that cannot be emptied (a FIFO, a terminal), or standard
- * output or error.
+/* Empty the file, unless it cannot be emptied (a FIFO, a terminal), or is standard output
+ * or error.
  */
 int output_restart (FILE *file, const char *argument, const char *path,
                     struct mg_error *err);

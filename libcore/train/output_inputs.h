@@ -1,4 +1,4 @@
-/* output_inputs - no output of a run replaces what the run reads. */
+/* output_inputs - check that no output of a run replaces an input of the run. */
 #ifndef LIBCORE_TRAIN_OUTPUT_INPUTS_H
 #define LIBCORE_TRAIN_OUTPUT_INPUTS_H
 

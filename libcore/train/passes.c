@@ -34,8 +34,9 @@ int passes_upload (const struct passes *p, int chunk, int slot, const struct nn_
     return 0;
 }
 
-/* Bring a microbatch into a slot, once the device has read what is in its host memory.  In a
- * capture each microbatch has host memory of its own, which is filled before each replay.
+/* Copy a microbatch into a slot, after the device has read the earlier contents of its
+ * host memory.  In a capture each microbatch has host memory of its own, which is filled
+ * before each replay.
  */
 static int fill (struct passes *p, const struct sched_step *step, struct mg_error *err)
 {

@@ -1,8 +1,8 @@
 /* passes - the forward and backward passes of an iteration, for every number of
  * microbatches that a run may have.
  *
- * All lists are made at the start and share their slots and one executor, so that the
- * batch size can change without anything being allocated.
+ * All lists are made at the start, and share their slots and one executor.  So the batch
+ * size can change without an allocation.
  */
 #ifndef LIBCORE_TRAIN_PASSES_H
 #define LIBCORE_TRAIN_PASSES_H
@@ -13,17 +13,17 @@
 #include "libcore/schedule/schedule.h"
 #include "libcore/train/timers.h"
 
-/* How a model of 'chunks' chunks on each rank is run: interleaved in groups of 'group'
- * microbatches (0: as many as pipeline ranks), or plainly.
+/* Returns the schedule for 'chunks' chunks on each rank.  With several chunks it is
+ * interleaved, in groups of 'group' microbatches (0: as many as pipeline ranks).
  */
 struct sched_kind passes_kind (int pp, int chunks, int group);
 
 struct passes;
 
-/* Lists for all sizes of 'batches' that can be run; what cannot is remembered.  A list of
- * forward passes alone of 'evaluation' microbatches too, if that is not 0: its size must be
- * one that can be run.  The model and the job must outlive the passes.  NULL and a text on
- * failure.
+/* Make lists for all sizes of 'batches' that can be run, and remember the other sizes.
+ * If 'evaluation' is not 0, also make a list of the forward passes of so many
+ * microbatches, which must be possible.  The model and the job must outlive the passes.
+ * NULL and a text on failure.
  */
 struct passes *passes_create (struct model *model, const struct job *job,
                               const struct num_microbatches *batches, int group,
@@ -43,50 +43,53 @@ int64_t passes_staging_bytes (const struct passes *p);
  */
 int passes_bind (struct passes *p, struct timers *timers, struct mg_error *err);
 
-/* Can every iteration from 'from' up to 'to' consumed samples be run?  -1, EINVAL and the
- * reason of the first that cannot.
+/* Check that every iteration from 'from' to 'to' consumed samples can be run.  -1, EINVAL
+ * and the reason for the first one that cannot.
  */
 int passes_check (const struct passes *p, int64_t from, int64_t to, struct mg_error *err);
 
-/* Fill all inputs of a list (nn/inputs.h), which are in host memory, for a microbatch of the
- * current iteration.  -1 with EINVAL and a text if the source does not have one of them.
+/* Fill all inputs of a list (nn/inputs.h), which are in host memory, for a microbatch of
+ * the current iteration.  -1 with EINVAL and a text if the source lacks one of the
+ * inputs.
  */
 typedef int (*passes_fetch_f) (void *arg, int microbatch, const struct nn_inputs *in,
                                struct mg_error *err);
 
-/* How passes are run: what fills their inputs, and the model's mode. */
+/* The function that fills the inputs of passes, and the model's mode. */
 struct passes_run {
     passes_fetch_f fetch;
     void *arg;
     struct model_mode mode;
 };
 
-/* Run the passes of one iteration of so many microbatches. */
+/* Run the passes of an iteration of 'num_microbatches' microbatches. */
 int passes_train (struct passes *p, const struct passes_run *run, int64_t num_microbatches,
                   struct mg_error *err);
 
-/* What was captured into graphs (nn/graphs.h) before the passes of an iteration, and how long that
- * took.  False: nothing yet.
+/* Count the graphs (nn/graphs.h) that were captured before the passes of an iteration,
+ * and the time of the capture.  False if nothing was captured yet.
  */
 bool passes_count_graphs (const struct passes *p, struct model_graphs *sum,
                           double *milliseconds);
 
-/* What graphs a rank of a run would have. */
+/* The graphs that a rank of a run would have. */
 struct passes_plan {
     struct graphs config;
     struct model_graphs graphs;
     struct model_graphs single; /* GRAPHS_LAYERS: the same if each chunk used one slot */
     int64_t microbatches;       /* of the largest iteration */
-    int64_t nodes, replays;     /* that such an iteration runs by replays, and how many these are */
+    int64_t nodes, replays;     /* operations that such an iteration runs by replays, and
+                                 * the number of replays */
     int num_chunks;
     struct passes_plan_chunk {
-        int slots; /* that the lists use */
+        int slots; /* slots that the lists use */
         struct model_captured captured;
     } *chunk; /* [num_chunks] */
 };
 
-/* Count graphs without memory, before the model is bound: each kind of pass is captured once, at
- * addresses that are nobody's.  The plan is to be cleared, also after a failure.
+/* Count graphs without memory, before the model is bound: each kind of pass is captured
+ * once, without memory at the captured addresses.  The caller clears the plan, also after
+ * a failure.
  */
 int passes_plan_graphs (struct passes *p, bool per_token_loss, struct passes_plan *plan,
                         struct mg_error *err);

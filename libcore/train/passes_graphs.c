@@ -5,8 +5,8 @@
  * on as if there were no graphs.
  *
  * The graph of an iteration has the executor's whole list, with the copies of all inputs.  The
- * host fills the inputs of all microbatches before the replay.  Gradients are told to be ready
- * after it, in the order in which passes would have told so.
+ * host fills the inputs of all microbatches before the replay.  After the replay, the
+ * hooks report gradients as ready, in the order of the passes.
  */
 
 #include <errno.h>
@@ -52,7 +52,7 @@ static int check_list (const struct passes *p, const struct schedule *list, stru
                          (long long)p->first->shape.microbatches, list->shape.microbatches);
 }
 
-/* What the graph took of the parameters. */
+/* The state of the parameters in the graph. */
 static int see_params (struct passes *p, struct mg_error *err)
 {
     size_t n;
@@ -132,7 +132,7 @@ int passes_prepare_graphs (struct passes *p, const struct schedule *list, struct
     return 0;
 }
 
-/* What the host does in the passes of a list, in their order. */
+/* Run the host's part of the passes of a list, in their order. */
 static int run_hooks (struct passes *p, const struct schedule *list, enum sched_op op,
                  struct mg_error *err)
 {

@@ -1,8 +1,8 @@
 /* passes_plan.c - the graphs of a run, counted without its memory
  *
- * A graph of a layer is captured once and counted for every slot that the lists use.  The graph of
- * an iteration is the sum of what it is made of: the executor's list, which is captured with empty
- * passes, and for each pass of the list the pass of its chunk and direction.
+ * A graph of a layer is captured once and counted for every slot that the lists use.  The
+ * graph of an iteration is the sum of its parts: the executor's list, which is captured
+ * with empty passes, and for each pass of the list the pass of its chunk and direction.
  */
 
 #include <errno.h>
@@ -60,13 +60,13 @@ static int plan_layers (struct passes *p, struct passes_plan *plan, struct mg_er
 
 /* --- the graph of an iteration --- */
 
-/* What graphs have in them. */
+/* The contents of graphs. */
 struct content {
     int64_t nodes;
     size_t bytes;
 };
 
-/* End a capture, whose calls went as 'rc' says: what it has. */
+/* End a capture, of whose calls 'rc' is the result, and count its contents. */
 static int finish (struct passes *p, int rc, struct content *content, struct mg_error *err)
 {
     struct device_graph *graph;
@@ -100,7 +100,7 @@ static int capture_passes (struct passes *p, const struct model_mode *mode, int 
     return finish (p, rc, content, err);
 }
 
-/* What a further microbatch adds: without what each graph has once. */
+/* The part that a further microbatch adds to a graph. */
 static int plan_chunk (struct passes *p, const struct model_mode *mode, int chunk,
                        struct content *each, struct mg_error *err)
 {
@@ -119,7 +119,7 @@ static int no_pass (void *arg, const struct sched_step *step, struct mg_error *e
     return 0;
 }
 
-/* An address that nobody reads or writes. */
+/* An address that is never read or written. */
 static void *no_buffer (void *arg, enum sched_buffer which, int chunk, int slot)
 {
     (void)which, (void)chunk, (void)slot;

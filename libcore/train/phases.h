@@ -1,8 +1,9 @@
 /* phases - a training whose data changes at given iterations, --phase-transition-iterations.
  *
- * A run ends at the end of the phase that it is in, and the next run goes on with the first sample
- * of its own training data.  A phase is the iterations [begin, end); the batch size is the same in
- * all phases, so that the first sample of a phase follows from its first iteration.
+ * A run ends at the end of a phase, and the next run continues with the first sample of
+ * its own training data.  A phase is the iterations [begin, end); the batch size is the
+ * same in all phases, so that the first sample of a phase follows from its first
+ * iteration.
  */
 #ifndef LIBCORE_TRAIN_PHASES_H
 #define LIBCORE_TRAIN_PHASES_H
@@ -24,7 +25,8 @@ struct phases {
 int phases_parse (const char *text, struct phases *phases, struct mg_error *err);
 void phases_clear (struct phases *phases);
 
-/* The phase that comes after 'done' iterations, of a training of 'all' iterations. */
+/* The first iteration, and the end, of the phase that follows 'done' iterations, in a
+ * training of 'all' iterations. */
 int64_t phases_begin (const struct phases *phases, int64_t done);
 int64_t phases_end (const struct phases *phases, int64_t done, int64_t all);
 

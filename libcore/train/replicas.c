@@ -1,4 +1,4 @@
-/* replicas.c - are the weights of data-parallel replicas the same?
+/* replicas.c - compare the weights of data-parallel replicas
  *
  * Ranks exchange one hash of all their dense, and one of all their expert, parameters.  Only after
  * a difference two ranks' hashes of each parameter are sent to all.
@@ -137,7 +137,7 @@ static int compare_two (struct hashes *h, int a, int b, const struct param **dif
     return rc;
 }
 
-/* Tell the ranks that differ; the first of them knows the name of the parameter. */
+/* Report the ranks that differ.  The first of them has the name of the parameter. */
 static int name_ranks (struct hashes *h, int kind, struct mg_error *err)
 {
     char list[MAX_NAMED * 12] = "", what[PIECE_NAME_MAX] = "a parameter";

@@ -145,7 +145,7 @@ void report_clear (struct report *r)
     *r = (struct report){ 0 };
 }
 
-/* Every rank's 'n' numbers to all: the speaker is one of them. */
+/* Gather 'n' numbers of every rank on all ranks, one of which prints. */
 static int gather (struct report *r, const double *own, int n, struct mg_error *err)
 {
     if (mg_comm_all_gather (job_control (r->use.job), own, r->gathered, (size_t)n,

@@ -1,7 +1,8 @@
-/* resume.c - what a run begins with
+/* resume.c - load the state with which a run begins
  *
- * Rank 0 looks at directories, and all ranks act on what it found, since file systems may show
- * them differently.  What is loaded must fit the arguments before training goes on.
+ * Rank 0 reads the names in directories, and all ranks use its result, since file systems
+ * may differ between nodes.  The loaded state must fit the arguments before training
+ * continues.
  */
 
 #include <dirent.h>
@@ -25,7 +26,7 @@ static bool same_directory (const struct resume_config *c)
                && a.st_dev == b.st_dev && a.st_ino == b.st_ino);
 }
 
-/* Is 'dir' a directory with nothing in it, as scripts make it for a run that is to come? */
+/* True if 'dir' is an empty directory, as scripts make it before a run. */
 static bool is_empty (const char *dir)
 {
     DIR *stream = opendir (dir);
@@ -96,7 +97,7 @@ static int load_from (const struct resume_config *c, const struct state_source *
     return rc;
 }
 
-/* Is what --load names a dense model that the run begins with?  Rank 0 decides for all. */
+/* True if --load names a dense model from which the run begins.  Rank 0 decides for all. */
 static int decide_upcycle (const struct resume_config *c, const struct accord *accord,
                            struct state_source *from, struct mg_error *err)
 {

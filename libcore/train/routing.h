@@ -1,4 +1,4 @@
-/* routing - what the routers of layers with experts do in an iteration, and what is said of it. */
+/* routing - statistics and losses of the routers of an iteration, and their report. */
 #ifndef LIBCORE_TRAIN_ROUTING_H
 #define LIBCORE_TRAIN_ROUTING_H
 
@@ -11,31 +11,33 @@
 struct routing {
     const struct job *job;
     struct model *model;
-    int num_layers, num_experts_layers; /* of the whole model; those that have experts */
-    bool has[ROUTER_NUM_LOSSES];        /* losses that there are */
-    struct router_stats *stats;         /* [num_layers] of the last iteration, on every rank */
-    double loss[ROUTER_NUM_LOSSES];     /* its means over layers */
+    int num_layers, num_experts_layers; /* layers of the whole model; layers with experts */
+    bool has[ROUTER_NUM_LOSSES];        /* losses that the model has */
+    struct router_stats *stats;         /* [num_layers] [num_layers] statistics of the
+                                         * last iteration, on every rank */
+    double loss[ROUTER_NUM_LOSSES];     /* means over layers of the last iteration */
 };
 
 /* Megatron-LM's names of the losses: "load_balancing_loss", ... */
 extern const char *const routing_loss_names[ROUTER_NUM_LOSSES];
 
-/* A model without experts has none; the other functions then do nothing. */
+/* For a model without experts, the other functions do nothing. */
 int routing_create (struct routing *r, struct model *model, const struct job *job,
                     struct mg_error *err);
 void routing_clear (struct routing *r);
 
-/* Before the passes of an iteration; behind its update; and after a wait of the host for the
- * compute stream.  All are collective.
+/* Call the first function before the passes of an iteration, the second after its update,
+ * and the third after the host has waited for the compute stream.  All are collective.
  */
 int routing_begin (struct routing *r, struct mg_error *err);
 int routing_update (struct routing *r, struct mg_error *err);
 int routing_collect (struct routing *r, struct mg_error *err);
 
-/* Has a layer experts? */
+/* True if a layer has experts. */
 bool routing_has_layer (const struct routing *r, int layer);
 
-/* A member of an iteration's JSON object: an array with an object for each layer with experts. */
+/* Write a member of an iteration's JSON object: an array with an object for each layer
+ * with experts. */
 void routing_write_json (FILE *file, const struct routing *r);
 
 #endif /* LIBCORE_TRAIN_ROUTING_H */

@@ -1,8 +1,8 @@
 /* save.c - a run's checkpoints
  *
  * One checkpoint is written at a time.  With --async-save the thread touches only the copy and
- * files, and calls no collective.  A checkpoint counts as saved once all ranks have written and
- * it has its name.
+ * files, and calls no collective.  A checkpoint counts as saved when all ranks have
+ * written their shards and it has its final name.
  *
  * Invariant: 'save' is there from begin() to complete(), and 'thread' from start_writing() to
  * complete() where 'aside' is set.  The thread touches the checkpoint, 'ended' and 'written' only.
@@ -16,8 +16,8 @@
 #include "libcore/base/thread.h"
 #include "libcore/train/save.h"
 
-/* Remove checkpoints that are not to be kept, now that a newer one is complete.  Where that
- * fails disk space is lost, not the run.
+/* Remove checkpoints that are not to be kept, now that a newer one is complete.  A
+ * failure only costs disk space, and does not end the run.
  */
 static void prune (const struct save_use *u)
 {
@@ -41,7 +41,7 @@ static void *write_shard (void *arg)
     return NULL;
 }
 
-/* The thread; where there can be none, this one does its work. */
+/* Start the thread.  If that fails, this thread does the work. */
 static void start_writing (struct saving *s)
 {
     const struct save_use *u = &s->use;

@@ -1,9 +1,11 @@
-/* save - a run's checkpoints: written before it goes on, or by a thread while it does.
+/* save - a run's checkpoints, which are written while the run waits, or by a thread while
+ * it trains.
  *
- * With --async-save the ranks agree on a checkpoint, copy what they own into memory that was
- * planned for it, and go on; a thread of each rank writes its shard from the copy, without a
- * message.  Once all have, which they learn in the all-reduce of an iteration, the checkpoint
- * is completed at that iteration's end.  Until then the one before is the newest.
+ * With --async-save, the ranks agree on a checkpoint, copy their values into memory that
+ * was planned for this, and continue training.  A thread of each rank writes the rank's
+ * shard from the copy, and sends no messages.  The all-reduce of an iteration finds out
+ * whether all shards are written.  If so, the checkpoint is completed at the end of this
+ * iteration.  Until then the earlier checkpoint is the newest.
  */
 #ifndef LIBCORE_TRAIN_SAVE_H
 #define LIBCORE_TRAIN_SAVE_H
@@ -25,46 +27,48 @@ struct save_config {
     const char *dir;             /* NULL: nothing is saved */
     int64_t interval;            /* iterations between checkpoints, 0: only at the end */
     struct checkpoint_keep keep; /* 'last' 0: all checkpoints are kept */
-    bool async;                  /* written by a thread */
+    bool async;                  /* a thread writes checkpoints */
 };
 
-/* What saving uses.  All of it belongs to the run. */
+/* The objects that saving uses.  The run owns all of them. */
 struct save_use {
     const struct save_config *config;
     struct accord *accord;
     struct state *state;
     struct optimizer *optimizer;
     const struct train_progress *progress;
-    struct report *report; /* and its timers */
+    struct report *report; /* with its timers */
     struct trace *trace;   /* NULL: there is none */
 };
 
-/* What was saved and what is under way.  The caller sets the first three. */
+/* The last save and the current one.  The caller sets the first three members. */
 struct saving {
     struct save_use use;
-    struct dirlock *lock; /* of the directory, rank 0's */
-    int64_t newest;       /* iteration of the newest checkpoint that is in the directory or is being
-                             written there, as far as this run knows; -1: none */
+    struct dirlock *lock; /* lock of the directory, on rank 0 */
+    int64_t newest;       /* iteration of the newest checkpoint that this run has found,
+                             written or begun in the directory; -1: none */
     struct checkpoint_save *save; /* NULL: nothing */
-    int64_t iteration;            /* that it is of */
+    int64_t iteration;            /* iteration of the current save */
     bool aside;                   /* 'thread' writes, or has written */
     pthread_t thread;
-    double blocked;      /* milliseconds that it has kept the run from going on, if timed */
-    double begun, ended; /* of the thread, by timers_now(); 'ended' is its until 'written' */
-    atomic_bool written; /* this rank's shard */
-    bool complete;       /* all ranks' shards, as they have agreed */
+    double blocked;      /* milliseconds for which the save has blocked the run, if timed */
+    double begun, ended; /* times of the thread, by timers_now(); only the thread uses
+                          * 'ended' before 'written' is set */
+    atomic_bool written; /* this rank's shard is written */
+    bool complete;       /* all ranks have agreed that all shards are written */
 };
 
-/* Is there something that this rank still writes?  Local, never blocks. */
+/* True if this rank is still writing its shard.  Local, never blocks. */
 bool save_is_writing (const struct saving *s);
 
-/* Save as of the iterations done so far, after what is under way: complete when this returns,
- * with --async-save under way.  Collective; after a failure the older checkpoints are there.
+/* Complete the current save, if there is one, then save the state after the last
+ * iteration.  When this returns, the checkpoint is complete or, with --async-save, begun.
+ * Collective.  After a failure the older checkpoints still exist.
  */
 int save_checkpoint (struct saving *s, struct mg_error *err);
 
-/* Complete what is under way, if there is anything: waits for this rank's thread, and for the
- * other ranks.  Collective.  The result is that of the whole save.
+/* Complete the current save, if there is one.  Waits for this rank's thread, and for the
+ * other ranks.  Collective.  Returns the result of the whole save.
  */
 int save_finish (struct saving *s, struct mg_error *err);
 

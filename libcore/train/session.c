@@ -1,6 +1,7 @@
 /* session.c - join the job, build the model, load its weights
  *
- * Invariant: a rank that cannot go on still joins, with its reason, so that no other waits for it.
+ * Invariant: a rank that cannot go on still joins, with its reason, so that no other rank
+ * waits for it.
  */
 
 #include <errno.h>
@@ -9,8 +10,8 @@
 
 #include "libcore/train/session.h"
 
-/* A number that differs if ranks were not started alike, or read other files; the job itself
- * compares geometries.
+/* A hash that differs if ranks were started with different settings, or have read
+ * different files.  The job itself compares geometries.
  */
 static uint64_t fingerprint (const struct run_config *c)
 {

@@ -1,10 +1,11 @@
-/* session - one rank of a job that runs a model: what training, evaluation, generation and a
- * server begin with.
+/* session - one rank of a job that runs a model.  Training, evaluation, generation and a
+ * server begin with a session.
  *
- * A program makes its configurations (config.h).  Then it joins the job (session_meet()), makes
- * what computes (session_build()), allocates its memory (session_bind()), and fills in parameters
- * (session_load()).  A rank that fails alone in a call that is not collective tells the others by
- * accord_agree() of the session.
+ * A program makes its configurations (config.h).  Then it joins the job (session_meet()),
+ * makes the objects that compute (session_build()), allocates its memory
+ * (session_bind()), and fills in parameters (session_load()).  A rank that fails alone in
+ * a call that is not collective reports its failure to the others by accord_agree() of
+ * the session.
  */
 #ifndef LIBCORE_TRAIN_SESSION_H
 #define LIBCORE_TRAIN_SESSION_H
@@ -20,28 +21,30 @@
 
 struct session {
     struct run_config *config;   /* of the program; session_meet() completes its geometry */
-    const char *program;         /* what a report on a rank that dies or stalls begins with ... */
-    FILE *errors;                /* ... and where it goes */
-    struct bootstrap *bootstrap; /* the job's once there is one */
+    const char *program;         /* first word of the report on a rank that dies or stalls
+                                  * ... */
+    FILE *errors;                /* ... and the file for the report */
+    struct bootstrap *bootstrap; /* owned by the job, if there is a job */
     struct job *job;
-    struct accord accord;        /* whose members belong to the program */
+    struct accord accord;        /* the program owns its members */
     struct train_parts parts;
-    struct memory_plan memory;   /* of the parts */
+    struct memory_plan memory;   /* memory of the parts */
     struct state *state;
 };
 
-/* What follows from the number of ranks. */
+/* Checks that need the number of ranks. */
 typedef int session_check_f (void *arg, int world, struct mg_error *err);
 
-/* Find the other ranks, tell them how it went so far ('rc', with a text if it failed), and create
- * the job.  Before that, check (arg) looks at the number of ranks if rc is 0.  -1 and a text on
- * every rank if one of them failed.  Collective.
+/* Find the other ranks, agree with them on the result so far ('rc', with a text if it is
+ * -1), and create the job.  Before that, check (arg, world) is called if rc is 0.  -1 and
+ * a text on every rank if one of them failed.  Collective.
  */
 int session_meet (struct session *s, session_check_f *check, void *arg, int rc,
                   struct mg_error *err);
 
-/* The same for a rank that is only planned: 'rank' of 'world' ranks with 'threads' threads each
- * (0: as many as if they all ran here).
+/* Do the same for a rank that is only planned: 'rank' of 'world' ranks with 'threads'
+ * threads each.  With 0 threads, each rank has its share of this machine's CPUs, as if
+ * all ranks ran here.
  */
 int session_plan (struct session *s, int rank, int world, int threads, session_check_f *check,
                   void *arg, struct mg_error *err);
@@ -53,8 +56,9 @@ int session_build (struct session *s, const struct num_microbatches *batches, in
 /* Allocate the parts' memory, write the initial values, and make the state. */
 int session_bind (struct session *s, struct mg_error *err);
 
-/* Once all ranks have their memory: take main parameters from the initial values, or from 'weights'
- * as state_load_weights() does, NULL: not.  Collective, the same result on every rank.
+/* Set main parameters to the initial values or, if 'weights' is not NULL, to the values
+ * of this file, as state_load_weights() does.  All ranks must have their memory.
+ * Collective, the same result on every rank.
  */
 int session_load (struct session *s, const char *weights, struct mg_error *err);
 

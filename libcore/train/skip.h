@@ -1,7 +1,6 @@
-/* skip - iterations that a run leaves out (--iterations-to-skip).
- *
- * Such an iteration consumes its samples and counts, but nothing is computed, logged, evaluated or
- * saved; learning rate and weight decay wait, as after an overflow.
+/* skip - iterations that a run skips (--iterations-to-skip).  A skipped iteration counts
+ * and consumes its samples, but nothing is computed, logged, evaluated or saved.  As
+ * after an overflow, learning rate and weight decay do not advance.
  */
 #ifndef LIBCORE_TRAIN_SKIP_H
 #define LIBCORE_TRAIN_SKIP_H

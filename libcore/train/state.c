@@ -1,8 +1,8 @@
 /* state.c - weights and checkpoints of a run
  *
- * Makes lists of pieces (tensor/piece.h) once, at the start: weights, gradients, what a
- * checkpoint holds, what its copy holds, what a load fills.  Names and order are the same under
- * every layout.
+ * Lists of pieces (tensor/piece.h) are made once, at the start: weights, gradients, the
+ * contents of a checkpoint, the contents of its copy, and the pieces that a load fills.
+ * Names and order are the same under every layout.
  */
 
 #include <errno.h>
@@ -56,7 +56,7 @@ void state_name_values (struct checkpoint_value *values, int n)
     values[n].name = NULL;
 }
 
-/* Which model it is: the arguments behind the first 'n' values. */
+/* The arguments that describe the model, after the first 'n' values. */
 static void add_notes (const struct notes *notes, struct checkpoint_value *values, int n)
 {
     for (size_t i = 0; i < notes->num; i++)
@@ -66,7 +66,7 @@ static void add_notes (const struct notes *notes, struct checkpoint_value *value
     values[n].name = NULL;
 }
 
-/* Under which layout a checkpoint was written. */
+/* The layout under which a checkpoint was written. */
 static void describe_layout (const struct state *s, struct checkpoint_value *values)
 {
     const struct geometry *g = grid_geometry (job_grid (s->job));
@@ -82,7 +82,7 @@ static void describe_layout (const struct state *s, struct checkpoint_value *val
     values[VALUE_ETP].integer = geometry_etp (g);
 }
 
-/* With which schedule. */
+/* The schedule of the run. */
 static void describe_schedule (const struct lr_config *lr, struct checkpoint_value *values)
 {
     values[VALUE_LR].real = lr->max;
@@ -99,7 +99,7 @@ static void describe_schedule (const struct lr_config *lr, struct checkpoint_val
               wd_style_name (lr->wd_style));
 }
 
-/* How far it is. */
+/* The progress of the run. */
 static void describe_progress (const struct state *s, const struct train_progress *p,
                                struct checkpoint_value *values)
 {
@@ -273,7 +273,7 @@ static void add_pieces (struct state *s, struct list *list, const struct param *
     }
 }
 
-/* What a checkpoint is made of. */
+/* The contents of a checkpoint. */
 static void add_saved (struct state *s, struct list *list, const struct param *p, size_t range)
 {
     add_pieces (s, list, p, range, "model.", OPTIMIZER_MAIN_PARAM);
@@ -290,7 +290,7 @@ static void add_main (struct state *s, const struct param *p, size_t range)
     add_pieces (s, &s->loaded, p, range, "model.", OPTIMIZER_MAIN_PARAM);
 }
 
-/* What an optimizer has besides parameters. */
+/* The values of an optimizer besides parameters. */
 static void add_state (struct state *s, const struct param *p, size_t range)
 {
     add_pieces (s, &s->gradient, p, range, "", OPTIMIZER_MAIN_GRAD);

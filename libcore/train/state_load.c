@@ -110,7 +110,7 @@ static int read_hf (struct state *s, const char *path, struct mg_error *err)
     return rc < 0 ? mg_error_prefix (err, "%s", path) : 0;
 }
 
-/* What this rank does of it alone. */
+/* The part of the load that this rank does alone. */
 static int read_weights (struct state *s, const char *path, struct mg_error *err)
 {
     bool upcycles = s->config->moe.upcycling_granularity > 0;
@@ -167,7 +167,7 @@ static int agree_on_latest (struct state *s, const char *dir, int64_t *iteration
     return 0;
 }
 
-/* Read tensors into where they belong; on all ranks or on none. */
+/* Read tensors to their places, on all ranks or on none. */
 static int read_tensors (struct state *s, const struct state_source *from, int64_t iteration,
                          struct mg_error *err)
 {
@@ -219,7 +219,7 @@ static int resume_schedule (const struct checkpoint_value *values, enum lr_prefe
     return lr_resume (lr, &saved, prefer, err);
 }
 
-/* How far the run was, and what its optimizer had besides moments. */
+/* The progress of the run, and the state of its optimizer besides moments. */
 static int take_values (const struct state_source *from, const struct checkpoint_value *values,
                         struct train_progress *p, struct mg_error *err)
 {

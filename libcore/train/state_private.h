@@ -1,4 +1,5 @@
-/* state_private - a state's lists, and what a manifest has besides tensors, for its files. */
+/* state_private - the lists of a state, and the values of a manifest besides tensors, for
+ * the files that implement the state. */
 #ifndef LIBCORE_TRAIN_STATE_PRIVATE_H
 #define LIBCORE_TRAIN_STATE_PRIVATE_H
 
@@ -11,16 +12,16 @@ struct list {
     size_t n;
 };
 
-/* Where the elements of a piece are: plainly in the device's memory, or as main parameters or the
- * optimizer store them.
+/* The place of the elements of a piece: either an array in device memory, or a range that
+ * main parameters or the optimizer store.
  */
 struct kept {
     struct state *state;
-    char *plain; /* the first element; NULL: stored in another way */
+    char *plain; /* the first element of the array; NULL: a stored range */
     size_t range;
     enum optimizer_value value;
-    int64_t first; /* of the range */
-    bool copied;   /* as the optimizer's copy has it */
+    int64_t first; /* first element of the range */
+    bool copied;   /* the range of the optimizer's copy */
 };
 
 struct state {
@@ -28,18 +29,20 @@ struct state {
     struct buffers *buffers;
     struct main_params *main;
     struct optimizer *optimizer; /* NULL: none */
-    struct mg_stream *stream;    /* for copies */
-    int heads; /* of attention, in the whole model */
+    struct mg_stream *stream;    /* stream of the copies */
+    int heads; /* attention heads of the whole model */
     struct model *model;
     const struct model_config *config;
     struct notes notes; /* arguments that describe the model */
-    struct checkpoint_value *values; /* room for those of a checkpoint and their end */
-    struct list weight;   /* named as the parameters, whole, or main parameters' ranges */
-    struct list gradient; /* the same names, what this rank has the sums of */
-    struct list saved;    /* parameters and both moments that this rank updates */
-    struct list copied;   /* the same in the optimizer's copy, where it has one */
+    struct checkpoint_value *values; /* room for the values of a checkpoint, and the end
+                                      * of the list */
+    struct list weight;   /* whole parameters, or ranges of main parameters, with the
+                           * names of the parameters */
+    struct list gradient; /* gradients that this rank has summed, with the same names */
+    struct list saved;    /* parameters, and both moments, that this rank updates */
+    struct list copied;   /* the same in the optimizer's copy, if there is a copy */
     struct list loaded;   /* parameters as in 'weight', then the same moments */
-    size_t loaded_params; /* so many of them are of parameters */
+    size_t loaded_params; /* number of entries for parameters */
     struct kept *kept;
     size_t num_kept;
     char (*names)[PIECE_NAME_MAX]; /* of state_tensor.h, NULL: not listed yet */
@@ -50,7 +53,7 @@ struct state {
 enum {
     VALUE_ITERATION, VALUE_SAMPLES, VALUE_VALID_SAMPLES, VALUE_SKIPPED_SAMPLES, VALUE_STEPS,
     VALUE_LOSS_SCALE, VALUE_GROWTH, VALUE_HYSTERESIS,
-    VALUE_HEADS, /* this and the schedule are compared by a load, where they are there */
+    VALUE_HEADS, /* a load compares this value and the schedule, if the checkpoint has them */
     VALUE_LR, VALUE_MIN_LR, VALUE_WARMUP, VALUE_DECAY, VALUE_STYLE,
     VALUE_WD_START, VALUE_WD_END, VALUE_WD_INCR, VALUE_WD_STYLE,
     VALUE_DECOUPLED_LR, VALUE_DECOUPLED_MIN_LR, NUM_LOADED,

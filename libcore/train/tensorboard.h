@@ -19,32 +19,33 @@
 struct tensorboard_config {
     const char *dir;     /* NULL: there are no event files */
     int64_t interval;    /* iterations between values */
-    bool timers;         /* times, with each log line; with 'throughput' rates too */
+    bool timers;         /* event files have times, with each log line, and rates with
+                          * 'throughput' */
     bool throughput;
-    bool validation_ppl; /* perplexities of evaluations */
+    bool validation_ppl; /* event files have perplexities of evaluations */
     bool memory, world_size, loss_scale, learning_rate;
-    bool layers;         /* losses of each layer with experts */
+    bool layers;         /* event files have losses of each layer with experts */
 };
 
-/* All zero: there are no event files. */
+/* A struct of zeros writes no event files. */
 struct tensorboard {
     const struct tensorboard_config *config;
     const struct job *job;
-    struct events *events; /* NULL: nothing is written here */
+    struct events *events; /* NULL: this rank writes nothing */
 };
 
-/* Check that this build can write event files, if they are asked for. */
+/* Check that this build can write event files, if the configuration has a directory. */
 int tensorboard_check (const struct tensorboard_config *config, struct mg_error *err);
 
-/* Make the directory where it is missing, and check that files can be made in it.  The
+/* Make the directory if it is missing, and check that files can be made in it.  The
  * configuration and the job outlive 'tb'.
  */
 int tensorboard_init (struct tensorboard *tb, const struct tensorboard_config *config,
                       const struct job *job, struct mg_error *err);
 void tensorboard_clear (struct tensorboard *tb);
 
-/* Begin a file with the arguments, as texts at the iteration after which the run goes on.  A
- * resumed run begins one more file; existing files stay as they are.
+/* Begin a file with the arguments, as texts at the iteration after which the run
+ * continues.  A resumed run begins one more file; existing files stay as they are.
  */
 int tensorboard_begin (struct tensorboard *tb, const struct train_args *args, int64_t iteration,
                        struct mg_error *err);

@@ -1,5 +1,5 @@
-/* timers - where the time of an iteration goes, on every rank: Megatron-LM's timers, by its
- * names, levels and lines (core/timers.py).
+/* timers - the times of the parts of an iteration, on every rank: Megatron-LM's timers,
+ * with its names, levels and lines (core/timers.py).
  *
  * A timer is a sum of intervals.  An interval lies between two timed events on the compute stream,
  * so that it is the device's time for what was enqueued in between, and the host does not wait for
@@ -19,10 +19,10 @@
 
 enum timer {
     TIMER_FORWARD_BACKWARD, /* all passes and transfers of an iteration */
-    TIMER_LAYERNORM_GRADS,  /* reduction of gradients, sequence parallelism's */
-    TIMER_EMBEDDING_GRADS,  /* of tied embeddings */
-    TIMER_DATA_GRADS,       /* over the data-parallel group */
-    TIMER_CLIP_GRADS,       /* the norm, and dividing by tokens */
+    TIMER_LAYERNORM_GRADS,  /* reduction of the gradients of sequence parallelism */
+    TIMER_EMBEDDING_GRADS,  /* reduction of the gradients of tied embeddings */
+    TIMER_DATA_GRADS,       /* reduction of gradients over the data-parallel group */
+    TIMER_CLIP_GRADS,       /* the norm, and the division by tokens */
     TIMER_INNER_STEP,       /* AdamW */
     TIMER_PARAMS_GATHER,    /* parameters of a distributed optimizer; overlapped: its start */
     TIMER_OPTIMIZER,        /* the three */
@@ -39,7 +39,7 @@ enum timer {
 
 enum timers_option { TIMERS_MAX, TIMERS_MINMAX, TIMERS_ALL };
 
-/* Words of --timing-log-option; -1, EINVAL and a text that lists them. */
+/* Parse a word of --timing-log-option.  -1, EINVAL and a text that lists the words. */
 int timers_option_parse (const char *text, enum timers_option *option, struct mg_error *err);
 
 struct event_pool;
@@ -83,9 +83,9 @@ void timers_collect (struct timers *t);
 /* The longest time of a timer among the ranks, 0 if it ran on none; times as below. */
 double timers_longest (const double *times, int ranks, enum timer which);
 
-/* Lines of all timers that ran on some rank: rank r's sums stand at times[r NUM_TIMERS], and
- * are divided by 'iterations'.  A rank on which a timer did not run is left out of it.
- * Prints nothing if none ran.
+/* Print lines of all timers that ran on some rank.  The sums of rank r begin at times[r
+ * NUM_TIMERS], and are divided by 'iterations'.  A timer's line leaves out ranks on which
+ * the timer did not run.  Prints nothing if none ran.
  */
 void timers_print (FILE *out, enum timers_option option, const double *times, int ranks,
                    double iterations);

@@ -87,7 +87,7 @@ static double now (void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* What makes a monotonic time one since 1970. */
+/* The difference between a time since 1970 and a monotonic time. */
 static double epoch (void)
 {
     struct timespec t;
@@ -142,7 +142,7 @@ char *trace_path (const char *file, int rank)
     return path;
 }
 
-/* No rank writes to the name itself, so that what has it is found out here. */
+/* No rank writes to the name itself, so its kind is checked here. */
 static int check_name (const char *file, struct mg_error *err)
 {
     return output_check_file ("--trace-file", file, err);

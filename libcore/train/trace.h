@@ -1,5 +1,5 @@
-/* trace - when what was done in some iterations, in the Trace Event Format of Chrome, which
- * Perfetto shows too (Duffy, "Trace Event Format", 2016: complete events, "ph": "X").
+/* trace - the intervals of some iterations, in the Trace Event Format of Chrome, which
+ * Perfetto shows, too (Duffy, "Trace Event Format", 2016: complete events, "ph": "X").
  *
  * A process of the trace is a rank.  Its thread 0 is the compute stream: intervals of timers.h,
  * passes with their microbatch and chunk.  The next ones are the streams that communicators' calls
@@ -24,21 +24,22 @@
 
 struct trace_config {
     const char *file;       /* NULL: there is no trace */
-    const char *iterations; /* as trace_iterations_parse() takes them */
+    const char *iterations; /* in the form of trace_iterations_parse() */
 };
 
 struct trace;
 
-/* Iterations of a run, the first being 1: "3" or "2-5". -1, EINVAL and a text. */
+/* Parse the iterations of a run, of which the first is 1: "3" or "2-5".  -1, EINVAL and a
+ * text. */
 int trace_iterations_parse (const char *text, int64_t range[2], struct mg_error *err);
 
-/* The file of a rank: FILE with "-RANK" before its suffix, "trace.json" -> "trace-3.json".
- * Free it.  NULL if out of memory.
+/* Returns the file of a rank: FILE with "-RANK" before its suffix, "trace.json" ->
+ * "trace-3.json". The caller frees it.  NULL if out of memory.
  */
 char *trace_path (const char *file, int rank);
 
-/* Open this rank's file, nothing is written yet; the job outlives the trace.  NULL and a
- * text on failure, also if 'file' itself is there and is no regular file.
+/* Open this rank's file, without writing.  The job outlives the trace.  NULL and a text
+ * on failure, also if 'file' exists and is no regular file.
  */
 struct trace *trace_create (const char *file, const int64_t range[2], const struct job *job,
                             struct mg_error *err);
@@ -54,10 +55,10 @@ int trace_bind (struct trace *t, struct mg_stream *stream, struct mg_error *err)
  */
 void trace_iteration (struct trace *t, int64_t iteration, int64_t number);
 
-/* Has the last iteration of the range been recorded, and is still to be written? */
+/* True if the last iteration of the range was recorded, and is not yet written. */
 bool trace_is_full (const struct trace *t, int64_t number);
 
-/* An interval of the run's own; intervals of different timers may nest. */
+/* Begin or end an interval of the run.  Intervals of different timers may nest. */
 void trace_begin (struct trace *t, enum timer which);
 void trace_end (struct trace *t, enum timer which);
 
@@ -66,16 +67,17 @@ void trace_end (struct trace *t, enum timer which);
  */
 void trace_replay (struct trace *t, int layer, size_t nodes, bool begins);
 
-/* A rank's shard of the checkpoint of an iteration was written by a thread of its own, from
- * 'begin' to 'end' of timers_now(). To be told by the run's thread, once that has ended.
+/* Record that a thread has written a rank's shard of the checkpoint of an iteration, from
+ * 'begin' to 'end' of timers_now().  The run's thread calls this after that thread has
+ * ended.
  */
 void trace_written (struct trace *t, int64_t iteration, double begin, double end);
 
-/* What the interval that has just begun is about. */
+/* Set the microbatch and the chunk of the interval that has just begun. */
 void trace_detail (struct trace *t, enum timer which, int microbatch, int chunk);
 
-/* Write what was recorded and stop recording; once, later calls do nothing.  All calls
- * that were made must be done.  -1 and a text if the file cannot be written.
+/* Write the record, and stop recording.  Later calls do nothing.  All calls that were
+ * made must be done.  -1 and a text if the file cannot be written.
  */
 int trace_write (struct trace *t, struct mg_error *err);
 

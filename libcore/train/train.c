@@ -2,8 +2,8 @@
  *
  * A run is its steps, train_step(), and train_end(); a program may take each on its own.
  * take_step() is one iteration: passes, reductions, norm, update.  Reasons to stop, bad samples
- * and full disks included, travel with the norm's reduction, so that all ranks take the same
- * way.  Set-up is in train_setup.c.
+ * and full disks included, travel with the norm's reduction, so that all ranks decide the
+ * same.  Set-up is in train_setup.c.
  */
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 
 /* --- steps --- */
 
-/* What all ranks learn of a step with the gradient norm. */
+/* The numbers that all ranks get together with the gradient norm of a step. */
 enum {
     EXTRA_LOSS, EXTRA_TOKEN_LOSS, EXTRA_TOKENS, EXTRA_BAD_INPUT,
     EXTRA_WRITING,  /* ranks that write their part of a checkpoint */
@@ -30,7 +30,7 @@ enum {
     NUM_EXTRA = EXTRA_STOP + ACCORD_NUM_REASONS
 };
 
-/* So many overflows in a row that no smaller loss scale can help are not by chance. */
+/* This many overflows in a row at the least loss scale are no accident. */
 enum { MANY_OVERFLOWS = 50 };
 
 static void count_overflows (struct train *t, const struct metrics *m)
@@ -40,8 +40,8 @@ static void count_overflows (struct train *t, const struct metrics *m)
     t->overflows = at_end ? t->overflows + 1 : 0;
 }
 
-/* May the iteration be taken as it is?  An overflow of scaled gradients is as it should be,
- * unless it goes on and on at the least scale.
+/* Check that the iteration can count.  An overflow of scaled gradients is normal, unless
+ * it is repeated at the least scale.
  */
 static bool is_finite (const struct train *t, const struct metrics *m)
 {
@@ -55,8 +55,8 @@ static int averaged_ranks (const struct train *t)
     return t->config.buffers.average ? job_group_size (t->session.job, GROUP_DP_CP) : 1;
 }
 
-/* What a microbatch's loss counts by.  The 1 / dp of the gradient's average stands here, so
- * that reduction is a sum, unless that averages.
+/* The weight of a microbatch's loss.  It has the factor 1 / dp of the gradient's average,
+ * so that the reduction is a sum, unless the reduction averages.
  */
 static double loss_weight (const struct train *t, int64_t num_microbatches)
 {
@@ -158,8 +158,8 @@ static int begin_grad (struct train *t, struct mg_error *err)
     return buffers_begin_grad (t->session.parts.buffers, err);
 }
 
-/* From gradients of zero on, all passes of the iteration that starts with the samples consumed so
- * far.  'check' looks at all that they make, NULL: nobody does.
+/* Run all passes of the iteration that starts with the samples consumed so far, beginning
+ * with gradients of zero.  'check' searches all tensors; it may be NULL.
  */
 static int take_passes (struct train *t, const struct batch_size *size, struct check *check,
                         struct mg_error *err)
@@ -210,7 +210,7 @@ static int find_nan (struct train *t, struct mg_error *err)
     return locate (&step, err);
 }
 
-/* Did all ranks get good samples, and is what came of them a number? */
+/* Check that all ranks had good samples, and that the results are finite. */
 static int check_step (struct train *t, struct metrics *m, bool bad_input,
                        struct mg_error *err)
 {
@@ -238,8 +238,8 @@ static int check_step (struct train *t, struct metrics *m, bool bad_input,
     return find_nan (t, err) < 0 ? -1 : mg_error_set (err, EDOM, "%s", err->text);
 }
 
-/* Tell of values that this rank alone has computed and that are unexpectedly large: 'loss' is the
- * mean of its tokens.
+/* Report unexpectedly large values that this rank has computed alone: 'loss' is the mean
+ * of its tokens.
  */
 static int check_outliers (struct train *t, double loss, int64_t microbatches, int64_t iteration,
                            struct mg_error *err)
@@ -294,8 +294,8 @@ static int update (struct train *t, const struct metrics *m, struct mg_error *er
     return rc;
 }
 
-/* The first wait of a step: losses, sums of squares and what else the host reads before the update
- * come in one go.
+/* The first wait of a step.  One download brings losses, sums of squares and all other
+ * values that the host reads before the update.
  */
 static int measure (struct train *t, struct mg_error *err)
 {
@@ -464,7 +464,7 @@ static int tell_stop (struct train *t)
     return 0;
 }
 
-/* What is left of a run that has lost an output. */
+/* The end of a run that has lost an output. */
 static void describe_end (const struct train *t, char *text, size_t size)
 {
     const char *save = t->config.save.dir;
@@ -487,7 +487,7 @@ static void describe_end (const struct train *t, char *text, size_t size)
 }
 
 /* The last collective of a run: fails if a rank could not write its log lines or one of its files.
- * What there was to save is saved.
+ * The state was saved before.
  */
 static int end_outputs (struct train *t, struct mg_error *err)
 {
@@ -520,7 +520,7 @@ static int compare_replicas (struct train *t, struct mg_error *err)
     return 0;
 }
 
-/* What follows an iteration: evaluation, checkpoints. */
+/* Run the evaluation and the save that follow an iteration. */
 static int follow (struct train *t, struct mg_error *err)
 {
     int64_t interval = t->config.save.interval, done = t->progress.iteration;
@@ -537,7 +537,7 @@ static int follow (struct train *t, struct mg_error *err)
     return save_checkpoint (&t->saving, err);
 }
 
-/* True if the run is to leave after the iterations that are done, though there are more. */
+/* True if the run must exit before its last iteration. */
 static bool is_to_leave (struct train *t)
 {
     int64_t interval = t->config.length.exit_interval, done = t->progress.iteration;
@@ -626,7 +626,7 @@ static int end (struct train *t, struct mg_error *err)
     return 0;
 }
 
-/* Where all ranks have failed alike, a checkpoint that is under way is still completed. */
+/* If all ranks have failed alike, the current checkpoint is still completed. */
 static void rescue (struct train *t)
 {
     struct mg_error why = { "" };
@@ -712,7 +712,7 @@ int train_failure_status (const struct train *t)
 
 /* --- the end --- */
 
-/* Leave the job, or, where there never was one, the other processes of the launcher. */
+/* Leave the job or, without a job, the other processes of the launcher. */
 static void leave (struct train *t)
 {
     if (!t->session.job) {

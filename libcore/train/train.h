@@ -10,10 +10,10 @@
 
 struct train;
 
-/* A run of these arguments, which stay until train_destroy(); nothing is done yet.  Log lines go
- * to 'out', from the last rank (what describes the run: from rank 0); the report on a rank that
- * dies or stalls goes to 'errors', from the rank that makes it (job/monitor.h).  NULL if out of
- * memory.
+/* Make a run with these arguments, which must stay until train_destroy().  The last rank
+ * writes log lines to 'out', and rank 0 writes lines that describe the run; the rank that
+ * makes a report on a rank that dies or stalls (job/monitor.h) writes the report to
+ * 'errors'.  NULL if out of memory.
  */
 struct train *train_create (const struct train_args *args, FILE *out, FILE *errors);
 
@@ -21,9 +21,10 @@ struct train *train_create (const struct train_args *args, FILE *out, FILE *erro
 int train_setup (struct train *t, struct mg_error *err);
 
 /* In place of train_setup(), in a process of its own: plan the memory of rank 'rank' of
- * 'world' ranks, all with 'threads' compute threads (0: as many as if they all ran here); what
- * the arguments say of data, lengths of the run and learning rates may be missing.  Then its
- * plans, which are the run's: of memory and of device graphs; and its threads.
+ * 'world' ranks, all with 'threads' compute threads (0: as many as if all ranks ran
+ * here).  Arguments about data, the length of the run and learning rates may be missing.
+ * The functions after it return the run's plan of memory, its plan of device graphs, and
+ * its number of threads.
  */
 struct memory_plan;
 struct passes_plan;
@@ -32,8 +33,8 @@ const struct memory_plan *train_memory (const struct train *t);
 const struct passes_plan *train_graphs_planned (const struct train *t);
 int train_threads (const struct train *t);
 
-/* In place of train_setup(), on a rank whose arguments are wrong as 'err' says: tell the
- * others. Always -1.
+/* Replaces train_setup() on a rank whose arguments are wrong, with the reason in 'err'.
+ * The call informs the other ranks, and always returns -1.
  */
 int train_refuse (struct train *t, struct mg_error *err);
 
@@ -49,9 +50,9 @@ int train_end (struct train *t, struct mg_error *err);
 int train_run (struct train *t, struct mg_error *err);
 
 /* Exit status of this process after train_run() has succeeded: 0, or STOP_STATUS of
- * train/stop.h if the run was asked to stop early - of rank 0 alone, which leaves last in
- * train_destroy().  srun and mpirun end what is left of a job at the first bad status, and
- * report how that was ended.
+ * train/stop.h on rank 0 if the run was asked to stop early.  Rank 0 leaves last in
+ * train_destroy(), because srun and mpirun end the remaining processes of a job at the
+ * first status that is not 0.
  */
 int train_status (const struct train *t);
 
@@ -60,24 +61,24 @@ int train_status (const struct train *t);
  */
 int train_failure_status (const struct train *t);
 
-/* After a failure there are two cases.  Where all ranks have failed alike, rank 0 reports
- * it, and all leave in order through train_destroy().  Else some may be waiting for this
- * one: it reports and ends the job.
- *
- * True if this rank should print the error.  Where there is a monitor, that tells it, with
- * what the other ranks were doing, and ends the job: this does not return then.  Else
- * several may have failed in the same way without knowing of each other: so ranks but rank
- * 0 wait two seconds here, for rank 0 to end the job if it has something to say.
+/* After a failure: true if this rank should print the error.  There are two cases.  If
+ * all ranks have failed alike, rank 0 prints the error, and all ranks leave through
+ * train_destroy().  Otherwise other ranks may wait for this one, so this rank must end
+ * the job.  If there is a monitor, it reports the error and the state of all ranks, and
+ * ends the job; this call then does not return.  Without a monitor, several ranks may
+ * have failed in the same way without knowing of each other.  So all ranks but rank 0
+ * wait two seconds here, in which rank 0 can print its error and end the job.
  */
 bool train_should_report (const struct train *t, const struct mg_error *err);
 
-/* End every process of the job with 'code', unless all are leaving; does not return then.
- * Returns too where this process has found no other.
+/* End every process of the job with 'code', and do not return.  Returns if all ranks
+ * leave by themselves, or if this process has found no other.
  */
 void train_abort (struct train *t, int code);
 
-/* Free. Collective after success, and where all have failed alike; else alone, leaving
- * what other threads may still use.  NULL is allowed.
+/* Free the run.  Collective after success, and if all ranks have failed alike.  Otherwise
+ * this is not collective, and memory that other threads may use is not freed.  NULL is
+ * allowed.
  */
 void train_destroy (struct train *t);
 

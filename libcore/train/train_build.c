@@ -1,6 +1,7 @@
 /* train_build.c - make the parts of a run that compute
  *
- * Invariant: everything whose memory is planned is made here, and bound later as it is.
+ * Invariant: everything whose memory is planned is made here, and is bound later without
+ * changes.
  */
 
 #include "libcore/train/train_build.h"

@@ -1,5 +1,5 @@
-/* train_build - the parts of a run that compute: the model, its passes, buffers, main parameters
- * and optimizer, made of their configurations.
+/* train_build - make the parts of a run that compute from their configurations: the
+ * model, its passes, buffers, main parameters and optimizer.
  */
 #ifndef LIBCORE_TRAIN_TRAIN_BUILD_H
 #define LIBCORE_TRAIN_TRAIN_BUILD_H
@@ -21,7 +21,7 @@ struct train_parts {
 
 /* Make the parts, which allocate nothing large, and fill in the bytes that train_bind() will
  * allocate.  'evaluation': microbatches of an evaluation, 0 if there are none.  The job and the
- * batches outlive the parts.  -1 and a text on failure; what was made stays for
+ * batches outlive the parts.  -1 and a text on failure; parts that were made stay until
  * train_parts_destroy().
  */
 int train_build (struct train_parts *p, const struct run_config *c, const struct job *job,
@@ -32,7 +32,7 @@ int train_build (struct train_parts *p, const struct run_config *c, const struct
 int train_bind (struct train_parts *p, struct mg_error *err);
 void train_parts_destroy (struct train_parts *p);
 
-/* What could make the run need less memory. */
+/* Returns changes by which the run would need less memory. */
 struct memory_advice train_advice (const struct run_config *c, const struct job *job);
 
 #endif /* LIBCORE_TRAIN_TRAIN_BUILD_H */

@@ -1,5 +1,5 @@
-/* train_private - a run, for train.c and train_setup.c.  Other files take the parts that they
- * need.
+/* train_private - a run, for train.c and train_setup.c.  Other files get pointers to the
+ * parts that they need.
  */
 #ifndef LIBCORE_TRAIN_TRAIN_PRIVATE_H
 #define LIBCORE_TRAIN_TRAIN_PRIVATE_H
@@ -31,18 +31,20 @@ struct train {
     struct sample_source *source;
     struct input input;
     struct evaluation evaluation;
-    struct passes_plan graphs; /* of a rank that is only planned */
+    struct passes_plan graphs; /* graphs of a rank that is only planned */
     struct train_progress progress;
     int64_t first_iteration; /* of this run, from 1 */
     bool begun;           /* what comes before the first step is done */
     bool left;            /* no more steps: the run is to stop, or a phase or interval has ended */
     bool stopped;         /* before the last iteration */
     bool upcycled;        /* the run begins with parameters that no file has yet */
-    int overflows;        /* of the last iterations in a row, at the least loss scale */
+    int overflows;        /* overflows of the last iterations in a row, at the least loss
+                           * scale */
     bool failed;
-    bool graphs_printed;  /* the lines of what was captured */
-    bool misused;         /* the arguments are wrong, or do not fit together or the job */
-    struct trace *trace;  /* NULL: not asked for */
+    bool graphs_printed;  /* the lines about captured graphs were printed */
+    bool misused;         /* the arguments are wrong, contradict each other, or do not
+                           * suit the job */
+    struct trace *trace;  /* NULL: there is no trace */
     struct routing routing;
     struct losses losses;
     struct outliers outliers;
@@ -50,7 +52,7 @@ struct train {
     struct saving saving;
 };
 
-/* How the model's passes are taken: with the buffers' reductions and gatherings. */
+/* Returns the mode of the model's passes, with the buffers' reductions and gatherings. */
 struct model_mode train_mode (struct train *t, bool training, double loss_weight);
 
 /* Around what a run does after set-up, on all ranks: train_enter(), and in the end train_leave()

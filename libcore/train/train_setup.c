@@ -1,9 +1,9 @@
 /* train_setup.c - from arguments to the first step
  *
- * A rank that fails here while the others go on would leave them waiting, and many ranks
- * that fail alike would all say so.  So there are points where ranks agree: session_meet(), once
- * everything that follows from arguments alone is known, and accord_agree(), after whatever
- * a rank does on its own.
+ * If a rank failed here while the others go on, they would wait for it; and if many ranks
+ * fail alike, only one should print.  So there are points at which ranks agree:
+ * session_meet(), after everything that follows from arguments alone, and accord_agree(),
+ * after work that each rank does on its own.
  */
 
 #include <errno.h>
@@ -17,7 +17,8 @@
 
 /* --- what follows from the arguments, and the batch file --- */
 
-/* Samples before the job exists: the batch file tells shapes that the rest depends on. */
+/* Open the samples before the job exists, because other values depend on the shapes in
+ * the batch file. */
 static int open_batches (struct train *t, struct mg_error *err)
 {
     const char *file = t->config.data.batches;
@@ -92,7 +93,7 @@ static int setup_batch (struct train *t, struct mg_error *err)
 
 /* --- meeting the other ranks --- */
 
-/* What follows from the number of ranks; of a rank that is only planned too. */
+/* The values that follow from the number of ranks, also for a planned rank. */
 static int check_world (struct train *t, int world, struct mg_error *err)
 {
     struct run_config *c = &t->config;
@@ -200,7 +201,7 @@ static int setup_cache (struct train *t, struct mg_error *err)
     return accord_agree (&t->session.accord, rc, err);
 }
 
-/* What ends a document, if the model has to know; else -1. */
+/* The token that ends a document, if the model needs it; else -1. */
 static int find_eod (const struct train *t, int32_t *eod, struct mg_error *err)
 {
     const struct model_config *model = &t->config.model.config;
@@ -368,8 +369,8 @@ static void describe (struct train *t)
     fflush (t->out);
 }
 
-/* Can what is left of the run be run, and are there samples for it?  After a checkpoint
- * whose past had other batch sizes it is not what was planned.
+/* Check that the rest of the run can be run, and that there are enough samples.  It may
+ * differ from the plan if the checkpoint's run had other batch sizes.
  */
 static int check_rest (struct train *t, struct mg_error *err)
 {
@@ -388,7 +389,7 @@ static int check_rest (struct train *t, struct mg_error *err)
     return 0;
 }
 
-/* Tell of a decay that is over before the run is.  On rank 0. */
+/* Print, on rank 0, that the decay of the learning rate ends before the run. */
 static void tell_decay (const struct train *t)
 {
     const struct train_progress *p = &t->progress;
@@ -404,8 +405,9 @@ static void tell_decay (const struct train *t)
     fflush (t->out);
 }
 
-/* Begin where the arguments say: with a checkpoint, or as the model is.  The metrics of a run that
- * is resumed go on; those of a new one stand alone.  Collective, the same result on every rank.
+/* Begin where the arguments say: with a checkpoint, or as the model is.  A resumed run
+ * appends to its metrics; a new run empties them.  Collective, the same result on every
+ * rank.
  */
 static int begin (struct train *t, struct mg_error *err)
 {
@@ -458,7 +460,8 @@ static int open_phase (struct train *t, struct mg_error *err)
     return 0;
 }
 
-/* Once it is known how many iterations are done; with a cache, rank 0 is the first.  Collective. */
+/* Call this when the number of finished iterations is known.  With a cache, rank 0 goes
+ * first.  Collective. */
 static int setup_phase (struct train *t, struct mg_error *err)
 {
     int rc = 0;

@@ -71,8 +71,8 @@ int mg_comm_all_to_all (struct mg_comm *comm, const void *send, void *recv, size
                         enum mg_dtype dtype, struct mg_stream *stream,
                         struct mg_error *err);
 
-/* The same with a count and an offset (in elements) for every rank; the four arrays have
- * size entries and are read before the call returns.
+/* The same with a count and an offset (in elements) for every rank.  Each of the four
+ * arrays has size entries.  The arrays are read before the call returns.
  */
 int mg_comm_all_to_allv (struct mg_comm *comm, const void *send, const size_t *send_counts,
                          const size_t *send_offsets, void *recv,
@@ -119,8 +119,9 @@ int mg_comm_barrier (struct mg_comm *comm, struct mg_stream *stream,
  */
 void mg_comm_abort (struct mg_comm *comm, int code) __attribute__ ((noreturn));
 
-/* The calls on a communicator so far, and their bytes: those of the buffer of an all-reduce or a
- * broadcast, those that the caller sends of other calls.  Refused calls do not count.
+/* The calls on a communicator so far, and their bytes.  An all-reduce or a broadcast
+ * counts the bytes of its buffer; any other call counts the bytes that the caller sends.
+ * Refused calls do not count.
  */
 enum mg_comm_call {
     MG_CALL_ALL_REDUCE,

@@ -31,7 +31,7 @@ int mg_error_set (struct mg_error *err, int errnum, const char *fmt, ...)
     __attribute__ ((format (printf, 3, 4)));
 
 /* Put "what: " in front of the text already in 'err' (NULL is allowed), keep errno and
- * return -1: for a caller that knows more of the context.
+ * return -1.  A caller uses this to add its own context.
  */
 int mg_error_prefix (struct mg_error *err, const char *fmt, ...)
     __attribute__ ((format (printf, 2, 3)));

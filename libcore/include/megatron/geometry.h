@@ -1,8 +1,9 @@
 /* The parallel sizes of a job, and the rules that they must keep.
  *
- * Two grids stand over the same ranks, as in Megatron-LM: the dense one, tp x cp x dp x pp,
- * and that of the experts, etp x ep x edp x pp.  Data parallelism is what the other sizes
- * leave of the world.  All of this is arithmetic: no call blocks, and no call needs a job.
+ * The same ranks form two grids, as in Megatron-LM: the dense grid, tp x cp x dp x pp,
+ * and the grid of the experts, etp x ep x edp x pp.  The data-parallel size of a grid is
+ * the number of ranks divided by the grid's other sizes.  All of this is arithmetic: no
+ * call blocks, and no call needs a job.
  *
  * A geometry may be used by several threads as long as none changes it.
  */
@@ -20,7 +21,7 @@ extern "C" {
  */
 enum mg_axis { MG_AXIS_TP, MG_AXIS_CP, MG_AXIS_EP, MG_AXIS_DP, MG_AXIS_PP, MG_NUM_AXES };
 
-/* Which of the two grids. */
+/* The two grids. */
 enum mg_layout { MG_DENSE, MG_EXPERT };
 
 /* "tp", "cp", "ep", "dp", "pp"; "unknown" for a value outside the enum. */
@@ -28,24 +29,25 @@ const char *mg_axis_name (enum mg_axis axis);
 
 struct mg_geometry;
 
-/* A geometry with every size 1, the order "tp-cp-ep-dp-pp" and no world. It belongs to the
- * caller.  NULL, ENOMEM and a text if there is no memory.
+/* Make a geometry with every size 1, the order "tp-cp-ep-dp-pp" and no world.  The caller
+ * owns the geometry.  NULL, ENOMEM and a text if there is no memory.
  */
 struct mg_geometry *mg_geometry_create (struct mg_error *err);
 
-/* Free it. NULL is allowed; errno stays. */
+/* Free a geometry.  NULL is allowed.  Keeps errno. */
 void mg_geometry_destroy (struct mg_geometry *geometry);
 
 /* Set one field by name: "world" (number of ranks), "tp", "cp", "pp", "ep", "etp" (not
  * given: equals tp), "vpp" (virtual stages a pipeline rank) are numbers from 1 to 16777216,
- * "order" the axes, the one that varies fastest first.  'text' is the value as a user wrote
- * it.  The call checks this one value; mg_geometry_check() checks the rules.  0, or -1 with EINVAL,
- * ERANGE, or ENOENT for an unknown name; the geometry is then unchanged.
+ * "order" lists the axes, the fastest varying axis first.  'text' is the value as the
+ * user wrote it.  The call checks this one value; mg_geometry_check() checks the rules.
+ * 0, or -1 with EINVAL, ERANGE, or ENOENT for an unknown name; the geometry is then
+ * unchanged.
  */
 int mg_geometry_set (struct mg_geometry *geometry, const char *field, const char *text,
                      struct mg_error *err);
 
-/* The same with a number, for every field but "order". */
+/* Set any field but "order" to a number. */
 int mg_geometry_set_size (struct mg_geometry *geometry, const char *field, int size,
                           struct mg_error *err);
 
@@ -55,7 +57,7 @@ int mg_geometry_set_size (struct mg_geometry *geometry, const char *field, int s
  */
 int mg_geometry_set_environment (struct mg_geometry *geometry, struct mg_error *err);
 
-/* Number of ranks, 0: not set. */
+/* Number of ranks; 0 if not set. */
 int mg_geometry_world (const struct mg_geometry *geometry);
 
 /* Size of an axis.  A data-parallel size is 0 if the world is not set, or is not a multiple of the
@@ -73,13 +75,14 @@ int mg_geometry_virtual_stages (const struct mg_geometry *geometry);
  */
 typedef void (*mg_geometry_report_f) (void *arg, const char *rule, const char *text);
 
-/* Check every rule that the known sizes allow to check. 'report' may be NULL, 'arg' is
- * handed to it.  Returns the number of broken rules, 0: none.
+/* Check every rule whose sizes are known.  'report' may be NULL; 'arg' is passed to
+ * 'report'.  Returns the number of broken rules.
  */
 int mg_geometry_check (const struct mg_geometry *geometry, mg_geometry_report_f report,
                        void *arg);
 
-/* The same, up to the first broken rule: 0, or -1, EINVAL and the text of that rule. */
+/* Check the rules up to the first broken one.  0, or -1, EINVAL and the text of the
+ * broken rule. */
 int mg_geometry_validate (const struct mg_geometry *geometry, struct mg_error *err);
 
 #ifdef __cplusplus

@@ -30,22 +30,26 @@ extern "C" {
  *     struct mg_job_options options = MG_JOB_OPTIONS_INIT;
  */
 struct mg_job_options {
-    size_t size;          /* of this struct, for versions to come */
-    double timeout;       /* seconds that joining, or any wait, may last (600) */
-    int threads;          /* compute threads; 0: OMP_NUM_THREADS, else the CPUs that this
-                             process may use, shared with the other ranks on them */
-    const char *backend;  /* of communicators, "mpi"; NULL: the best that can be loaded */
-    uint64_t fingerprint; /* must be the same number on every rank: a hash of the settings that
-                             the ranks of the program must have in common */
-    FILE *errors;         /* takes the report on a rank that dies, stalls or fails; NULL: standard
-                             error.  It must stay until mg_job_destroy() has returned */
-    double stall_warning; /* seconds after which a waiting rank is reported, without an end of
-                             the job; 0: never */
-    const char *device;   /* "cpu" or "cpu:0": a name, and which of the machine's devices of that
-                             name, from 0 on; NULL: the best there is */
-    uint64_t groups;      /* the kinds of groups whose communicators are made, each of which takes
-                             memory: MG_GROUP_BIT (MG_GROUP_TP) | ...; the same on every rank; 0:
-                             every kind */
+    size_t size;          /* size of this struct; later versions of the library may add
+                           * members */
+    double timeout;       /* limit in seconds of joining the job, and of any wait (600) */
+    int threads;          /* compute threads; 0: OMP_NUM_THREADS, or without it this
+                             rank's share of the CPUs that this process may use */
+    const char *backend;  /* backend of the communicators, "mpi"; NULL: the best that can
+                           * be loaded */
+    uint64_t fingerprint; /* a hash of the settings that all ranks must have in common;
+                             must be the same number on every rank */
+    FILE *errors;         /* file for the report on a rank that dies, stalls or fails;
+                             NULL: standard error.  The file must stay open until
+                             mg_job_destroy() has returned */
+    double stall_warning; /* a rank that waits for more seconds than this is reported, and
+                             the job goes on; 0: never */
+    const char *device;   /* "cpu" or "cpu:0": a name and, from 0, the number of the
+                             device among the machine's devices of that name; NULL: the
+                             best device of the machine */
+    uint64_t groups;      /* the kinds of groups whose communicators are made:
+                             MG_GROUP_BIT (MG_GROUP_TP) | ...; the same on every rank; 0:
+                             every kind.  Each communicator needs memory */
 };
 #define MG_JOB_OPTIONS_INIT \
     { sizeof (struct mg_job_options), 600.0, 0, NULL, 0, NULL, 0.0, NULL, 0 }
@@ -59,9 +63,9 @@ struct mg_job;
  * environment (mg_geometry_set_environment()).  If its world is not set, it is the number of
  * ranks of the job. 'options' may be NULL.  A process may call this once.
  *
- * All ranks must have the same geometry, backend, groups and fingerprint.  If a rank differs from
- * rank 0, or if the geometry breaks a rule, the call fails on every rank with the same text.  The
- * text names the rank, unless that is rank 0.
+ * All ranks must have the same geometry, backend, groups and fingerprint.  If a rank
+ * differs from rank 0, or if the geometry breaks a rule, the call fails on every rank
+ * with the same text.  The text names the rank, unless the failure is rank 0's.
  *
  * Collective over all ranks of the job; blocks until they are there, options->timeout seconds at
  * most.  NULL, errno and a text on failure: EINVAL if the geometry or the options are wrong,
@@ -69,12 +73,13 @@ struct mg_job;
  * ETIMEDOUT, or another errno.  The program should then print the text and exit with a status
  * that is not 0, upon which srun and mpirun end the ranks that still wait.
  *
- * From here to mg_job_destroy() the ranks of a job of several watch each other.  If a rank fails
- * alone in this call, or a process ends without mg_job_destroy(), or stops, the library writes a
- * report to options->errors on one rank and ends the job.  The report names the rank and the
- * calls in which the others were waiting.  A stopped rank is noticed when another rank has waited
- * for the whole timeout and then calls mg_job_abort().  The library watches on a thread of its
- * own, which blocks all signals, and over TCP connections to rank 0 and to the last rank.
+ * From this call to mg_job_destroy(), the ranks watch each other if the job has more than
+ * one.  If a rank fails alone in this call, or a process ends without mg_job_destroy(),
+ * or stops, the library writes a report to options->errors on one rank and ends the job.
+ * The report names the rank and the calls in which the others were waiting.  A stopped
+ * rank is noticed when another rank has waited for the whole timeout and then calls
+ * mg_job_abort().  The library watches on a thread of its own, which blocks all signals,
+ * and over TCP connections to rank 0 and to the last rank.
  */
 struct mg_job *mg_job_create (const struct mg_geometry *geometry,
                               const struct mg_job_options *options, struct mg_error *err);
@@ -90,8 +95,8 @@ void mg_job_destroy (struct mg_job *job);
 int mg_job_rank (const struct mg_job *job);
 int mg_job_world (const struct mg_job *job);
 
-/* The number of this process's node, from 0, and the number of nodes; this process's rank among
- * those of its node, and the number of ranks on its node.
+/* The number of this process's node, from 0; the number of nodes; this process's position
+ * among the ranks of its node; the number of ranks on its node.
  */
 int mg_job_node (const struct mg_job *job);
 int mg_job_num_nodes (const struct mg_job *job);
@@ -107,9 +112,9 @@ int mg_job_coord (const struct mg_job *job, enum mg_layout layout, enum mg_axis 
 const struct mg_grid *mg_job_grid (const struct mg_job *job);
 
 /* The communicator of this rank's group of a kind, also if the group has one rank.  It moves
- * memory of the job's device and takes that device's streams.  The job owns it.  NULL and ENOENT
- * if the kind does not exist, if the options do not name it, or if this rank is in no such group
- * (MG_GROUP_EMBD and MG_GROUP_POS_EMBD on other stages).
+ * memory of the job's device and takes that device's streams.  The job owns it.  NULL and
+ * ENOENT if the kind does not exist, if the options do not name the kind, or if this rank
+ * is in no such group, as a middle stage is in no group of MG_GROUP_EMBD.
  */
 struct mg_comm *mg_job_comm (const struct mg_job *job, enum mg_group_kind kind);
 
