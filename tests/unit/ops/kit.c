@@ -39,7 +39,7 @@ void ops_open (struct ops_kit *k, struct model_config c, int batch)
     if (stream_reserve_scratch (k->alone.model->nn.compute, SCRATCH, &err) < 0)
         bail_out ("%s", err.text);
     k->nn = k->alone.model->nn;
-    k->shape = k->alone.model->shape;
+    k->shape = k->alone.model->shape[MODEL_TRAINING];
     k->spec.name = "layer";
     k->layer = (struct layer){ .spec = &k->spec, .exchange = nn_exchange (&k->nn, CONTEXT_P2P) };
     k->pass = (struct pass){ .nn = &k->nn, .shape = &k->shape, .layer = &k->layer,
