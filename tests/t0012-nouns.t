@@ -24,10 +24,12 @@ data/normalizer        data/tokenizer_hf       the same
 data/pretoken          data/tokenizer_hf       the same
 data/splitter          data/tokenizer_hf       the same
 data/subword           data/tokenizer_hf       the same
+data/sample            data/sample_source      fields that sources fill
 data/sample_batches    data/sample_source      a kind of source
 data/sample_gpt        data/sample_source      a kind of source
 nn/graphs              args/graphs             names
 nn/recompute           args/recompute          names; units: model/model
+ops/cache              model/cache             wants a model that continues sequences
 ops/context            t3015                   wants context-parallel ranks
 ops/groups             t3012                   wants ranks that share a group of heads
 ops/moe                t3016                   wants ranks that exchange tokens; one: model/gpt_moe
@@ -40,7 +42,6 @@ train/resume           t3002                   wants checkpoints of a run
 train/routing          t3016                   wants a run with experts
 train/session          t3000                   wants a job, a model and weights
 train/tensorboard      t3035                   wants the reader of event files
-train/trace            t3033                   wants a run
 train/train            t3000                   the run
 plugin/cmdline         t1106                   wants lines of srun, salloc and sbatch
 plugin/nodes           t1111                   wants the parser of Slurm
