@@ -459,7 +459,7 @@ const char *mg_train_param_name (const struct mg_train *train, int i, struct mg_
 {
     int n = mg_train_num_params (train);
     locale_t before = c_locale_enter ();
-    const char *name = i < n ? train_param_name (train->train, i) : NULL;
+    const char *name = i >= 0 && i < n ? train_param_name (train->train, i) : NULL;
 
     if (!name)
         mg_error_set (err, EINVAL, "train: no parameter number %d, this rank has %d", i, n);

@@ -162,7 +162,7 @@ struct model_mode {
 int model_begin (struct model *m, const struct model_mode *mode, struct mg_error *err);
 
 /* One pass.  A forward pass of the last stage adds to the loss sums, a backward pass adds to the
- * gradients.
+ * gradients.  A shape that does not fit is refused, -1, before the slot changes.
  */
 int model_forward (struct model *m, const struct model_mode *mode, int chunk, int slot,
                    struct mg_error *err);

@@ -134,15 +134,27 @@ struct way {
     struct pass pass;
 };
 
-static struct way way_of (struct model *m, const struct model_mode *mode, int chunk, int slot)
+static int check_shape (const struct model *m, const struct nn_shape *shape, struct mg_error *err)
 {
-    model_shape_slot (m, shape_of (m, mode->shape), chunk, slot);
-    return (struct way){
+    return nn_fits (&m->planned, shape, err) < 0 ? -1 : nn_check_sequences (&m->nn, shape, err);
+}
+
+/* A pass that is refused leaves the slot as it was. */
+static int way_init (struct way *w, struct model *m, const struct model_mode *mode, int chunk,
+                     int slot, struct mg_error *err)
+{
+    const struct nn_shape *shape = shape_of (m, mode->shape);
+
+    if (check_shape (m, shape, err) < 0)
+        return -1;
+    model_shape_slot (m, shape, chunk, slot);
+    *w = (struct way){
         .m = m, .mode = mode, .chunk = chunk, .slot = slot,
         .c = &m->chunk[chunk],
         .s = slot_of (m, chunk, slot),
         .pass = model_start (m, mode),
     };
+    return 0;
 }
 
 /* Point a pass at layer 'l', whose parameters are about to be read. */
@@ -219,17 +231,12 @@ static void count_routed (const struct chunk *c)
     }
 }
 
-static int check_shape (const struct model *m, const struct nn_shape *shape, struct mg_error *err)
-{
-    return nn_fits (&m->planned, shape, err) < 0 ? -1 : nn_check_sequences (&m->nn, shape, err);
-}
-
 int model_forward (struct model *m, const struct model_mode *mode, int chunk, int slot,
                    struct mg_error *err)
 {
-    struct way w = way_of (m, mode, chunk, slot);
+    struct way w;
 
-    if (check_shape (m, w.pass.shape, err) < 0)
+    if (way_init (&w, m, mode, chunk, slot, err) < 0)
         return -1;
     for (int l = 0; l < w.c->num_layers; l++) {
         if (enter (&w, l, false, err) < 0 || layer_fwd (&w.pass, err) < 0)
@@ -263,10 +270,12 @@ static int unit_again (struct way *w, int l, struct mg_error *err)
 int model_backward (struct model *m, const struct model_mode *mode, int chunk, int slot,
                     struct mg_error *err)
 {
-    struct way w = way_of (m, mode, chunk, slot);
+    struct way w;
 
     if (m->nn.cache.length > 0)
         return mg_error_set (err, EPERM, "a model with caches has no backward passes");
+    if (way_init (&w, m, mode, chunk, slot, err) < 0)
+        return -1;
     w.pass.training = true;
     for (int l = w.c->num_layers; l-- > 0;) {
         const struct layer_unit *unit = &w.c->layer[l].unit;

@@ -82,6 +82,14 @@ int timers_init (struct timers *t, int level, struct mg_stream *stream, struct t
     return 0;
 }
 
+/* An event may go once its mark is reached, or its device has failed. */
+static void drop_event (struct timers *t, struct mg_event *event)
+{
+    if (event)
+        mg_event_synchronize (event, NULL);
+    event_pool_put (t->events, event);
+}
+
 void timers_clear (struct timers *t)
 {
     int saved_errno = errno;
@@ -160,10 +168,9 @@ void timers_stop (struct timers *t, enum timer which)
     end = event_pool_record (t->events, t->stream);
     if (begin && end && make_room (t)) {
         t->span[t->end++] = (struct timer_span){ which, begin, end };
-    } else if (end) { // without memory, the interval is left out
-        mg_event_synchronize (end, NULL);
-        event_pool_put (t->events, begin);
-        event_pool_put (t->events, end);
+    } else { // without memory, the interval is left out
+        drop_event (t, begin);
+        drop_event (t, end);
     }
     timers_collect (t);
 }

@@ -256,11 +256,18 @@ static void settle_all (struct trace *t)
     }
 }
 
-/* What is not reached has failed. */
+/* An event may go once its mark is reached, or its device has failed. */
+static void drop_event (struct clock *c, struct mg_event *event)
+{
+    if (event)
+        mg_event_synchronize (event, NULL);
+    event_pool_put (c->events, event);
+}
+
 static void drop_span (struct clock *c, struct span *span)
 {
-    event_pool_put (c->events, span->from);
-    event_pool_put (c->events, span->to);
+    drop_event (c, span->from);
+    drop_event (c, span->to);
 }
 
 /* --- recording --- */

@@ -41,6 +41,7 @@ static void test_badparam (void)
     is_int (mg_train_rank (NULL) + mg_train_world (NULL) + (int)mg_train_iteration (NULL), -3,
             "nor to ask");
     ok (mg_train_num_params (NULL) == 0 && !mg_train_param_name (NULL, 0, &err), "%s", err.text);
+    ok (!mg_train_param_name (NULL, -1, &err), "%s", err.text);
     ok (mg_train_should_report (NULL, NULL), "then this rank should say so");
     is_int (mg_train_status (NULL), 1, "and exit with 1");
     errno = 77;

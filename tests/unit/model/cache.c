@@ -270,9 +270,11 @@ static void test_refusals (struct job *job)
     const struct nn_sequence good = { 0, 0, 2 };
     const struct model_mode mode = { .loss_weight = 1 };
     struct mg_error err = { "" };
+    struct nn_shape live;
     struct alone a;
 
     alone_create_in (&a, job, &spec);
+    live = a.model->pool[0].slot[0].live;
     refuse (&a, (struct nn_sequence){ 3, 0, 1 }, good, 1, 1, "place 3");
     refuse (&a, (struct nn_sequence){ 0, 11, 2 }, good, 1, 1, "2 rows from position 11 on");
     refuse (&a, (struct nn_sequence){ 0, 0, 0 }, good, 1, 1, "0 rows");
@@ -282,6 +284,8 @@ static void test_refusals (struct job *job)
     refuse (&a, good, good, 0, 1, "0 sequences");
     ok (model_forward (a.model, &mode, 0, 0, &err) == -1 && strstr (err.text, "0 sequences"), "%s",
         err.text);
+    ok (nn_same_counts (&a.model->pool[0].slot[0].live, &live),
+        "a pass that is refused leaves the slot as it was");
     errno = 0;
     ok (model_backward (a.model, &mode, 0, 0, &err) == -1 && errno == EPERM, "%s", err.text);
     alone_destroy (&a);

@@ -1,5 +1,6 @@
 /* trace.c - test a trace on a device whose streams run behind the host: tests/lib/device_late.c */
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,6 +138,31 @@ static double microseconds (void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
+static void *open_later (void *arg)
+{
+    pass_gate (arg, 50);
+    return NULL;
+}
+
+/* A trace that is destroyed while its stream works: the stream still writes to its events. */
+static void test_drop (struct trace *t, struct mg_stream *stream)
+{
+    struct step step = { .work = { .poll = step_poll, .describe = step_describe } };
+    struct mg_error err = { "" };
+    pthread_t thread;
+
+    trace_iteration (t, 1, 1);
+    trace_begin (t, TIMER_FORWARD_COMPUTE);
+    stream_submit (stream, &step.work, &err);
+    trace_end (t, TIMER_FORWARD_COMPUTE);
+    if (pthread_create (&thread, NULL, open_later, &step) != 0)
+        bail_out ("no thread");
+    trace_destroy (t);
+    is_int (step.gate, 1, "a trace waits for its events before it goes");
+    pthread_join (thread, NULL);
+    is_int (mg_stream_synchronize (stream, &err), 0, "the stream comes to its end");
+}
+
 int main (void)
 {
     const int64_t range[2] = { 1, 1 };
@@ -166,8 +192,13 @@ int main (void)
     snprintf (file, sizeof (file), "%s/t-0.json", path);
     check (read_text (file), before, microseconds ());
     trace_destroy (t);
+    snprintf (file, sizeof (file), "%s/t.json", path);
+    t = trace_create (file, range, job, &err);
+    is_int (trace_bind (t, stream, &err), 0, "another one, which is not written");
+    test_drop (t, stream);
     mg_stream_destroy (stream);
     job_destroy (job);
+    snprintf (file, sizeof (file), "%s/t-0.json", path);
     unlink (file);
     rmdir (path);
     return done_testing ();
