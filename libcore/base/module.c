@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +25,28 @@ static int module_path (const char *name, char path[PATH_MAX], struct mg_error *
     return 0;
 }
 
+/* Signals whose handlers libraries take over when they are loaded, as UCX does. */
+static const int faults[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE };
+enum { NUM_FAULTS = sizeof (faults) / sizeof (faults[0]) };
+
+/* dlopen(), but the handlers of faults stay those of the program. */
+static void *open_quietly (const char *path)
+{
+    struct sigaction saved[NUM_FAULTS];
+    bool known[NUM_FAULTS];
+    void *handle;
+
+    for (int i = 0; i < NUM_FAULTS; i++)
+        known[i] = sigaction (faults[i], NULL, &saved[i]) == 0;
+    // global: the transports that MPI loads itself look for MPI's symbols
+    handle = dlopen (path, RTLD_NOW | RTLD_GLOBAL);
+    for (int i = 0; i < NUM_FAULTS; i++) {
+        if (known[i])
+            sigaction (faults[i], &saved[i], NULL);
+    }
+    return handle;
+}
+
 const void *module_load (const char *name, const char *hint, struct mg_error *err)
 {
     char path[PATH_MAX];
@@ -35,8 +59,7 @@ const void *module_load (const char *name, const char *hint, struct mg_error *er
         mg_error_set (err, ENOENT, "there is no %s; %s", path, hint);
         return NULL;
     }
-    // global: the transports that MPI loads itself look for MPI's symbols
-    if (!(handle = dlopen (path, RTLD_NOW | RTLD_GLOBAL))) {
+    if (!(handle = open_quietly (path))) {
         mg_error_set (err, ELIBACC, "module %s: %s", name, dlerror ());
         return NULL;
     }

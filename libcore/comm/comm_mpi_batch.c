@@ -19,14 +19,31 @@ int mpi_error (const struct comm_host *host, const char *what, int rc,
     return host->error_set (err, EIO, "MPI: %s: %s", what, text);
 }
 
-void mpi_batch_fini (struct mpi_batch *b)
+struct batch {
+    MPI_Request *request;
+    MPI_Status *status;
+    int *bytes; /* expected length; -1: the message is a send */
+    int count, capacity;
+};
+
+const size_t batch_message_max = 64 << 20; // MPI counts bytes in an int
+
+struct batch *batch_create (void)
 {
+    return calloc (1, sizeof (struct batch));
+}
+
+void batch_destroy (struct batch *b)
+{
+    if (!b)
+        return;
     free (b->request);
     free (b->status);
     free (b->bytes);
+    free (b);
 }
 
-int mpi_batch_reserve (struct mpi_batch *b, int capacity)
+int batch_reserve (struct batch *b, int capacity)
 {
     void *grown;
 
@@ -45,37 +62,24 @@ int mpi_batch_reserve (struct mpi_batch *b, int capacity)
     return 0;
 }
 
-size_t mpi_batch_messages (size_t bytes)
+int batch_post (struct batch *b, struct call_comm *base, const struct message *m,
+                struct mg_error *err)
 {
-    return bytes == 0 ? 1 : (bytes - 1) / MPI_MESSAGE_MAX + 1;
-}
+    struct mpi_comm *c = (struct mpi_comm *)base;
+    int bytes = (int)m->span.bytes, tag = 0, rc;
 
-int mpi_batch_post (struct mpi_batch *b, const struct comm_host *host, MPI_Comm comm,
-                    bool sends, struct span span, size_t piece, int peer, int tag,
-                    struct mg_error *err)
-{
-    size_t first = piece * MPI_MESSAGE_MAX, left = span.bytes - first;
-    int bytes = left < MPI_MESSAGE_MAX ? (int)left : MPI_MESSAGE_MAX, rc;
-    char *ptr = span.bytes > 0 ? span.ptr + first : NULL;
-    MPI_Request request;
-
-    if (sends)
-        rc = MPI_Isend (ptr, bytes, MPI_BYTE, peer, tag, comm, &request);
+    if (m->kind == CALL_TRANSFER)
+        tag = 1 + (int)(m->number % (uint64_t)c->net->num_tags);
+    if (m->sends)
+        rc = MPI_Isend (m->span.ptr, bytes, MPI_BYTE, m->peer, tag, c->comm,
+                        &b->request[b->count]);
     else
-        rc = MPI_Irecv (ptr, bytes, MPI_BYTE, peer, tag, comm, &request);
+        rc = MPI_Irecv (m->span.ptr, bytes, MPI_BYTE, m->peer, tag, c->comm,
+                        &b->request[b->count]);
     if (rc != MPI_SUCCESS)
-        return mpi_error (host, sends ? "send" : "receive", rc, err);
-    mpi_batch_add (b, request);
-    if (!sends)
-        b->bytes[b->count - 1] = bytes;
+        return mpi_error (base->host, m->sends ? "send" : "receive", rc, err);
+    b->bytes[b->count++] = m->sends ? -1 : bytes;
     return 0;
-}
-
-void mpi_batch_add (struct mpi_batch *b, MPI_Request request)
-{
-    b->request[b->count] = request;
-    b->bytes[b->count] = -1;
-    b->count++;
 }
 
 /* A message that is too long for its receive means that the ranks' counts differ. */
@@ -94,7 +98,7 @@ static int message_error (const struct comm_host *host, int expected,
 }
 
 /* True if every message has arrived with the expected length. */
-static int check (const struct mpi_batch *b, const struct comm_host *host, int rc,
+static int check (const struct batch *b, const struct comm_host *host, int rc,
                   struct mg_error *err)
 {
     if (rc != MPI_SUCCESS && rc != MPI_ERR_IN_STATUS)
@@ -118,8 +122,7 @@ static int check (const struct mpi_batch *b, const struct comm_host *host, int r
     return 0;
 }
 
-int mpi_batch_test (struct mpi_batch *b, const struct comm_host *host,
-                    struct mg_error *err)
+int batch_test (struct batch *b, struct call_comm *c, struct mg_error *err)
 {
     int done = 0, rc;
 
@@ -128,7 +131,7 @@ int mpi_batch_test (struct mpi_batch *b, const struct comm_host *host,
     rc = MPI_Testall (b->count, b->request, &done, b->status);
     if (rc == MPI_SUCCESS && !done)
         return 0;
-    if (check (b, host, rc, err) < 0)
+    if (check (b, c->host, rc, err) < 0)
         return -1;
     b->count = 0;
     return 1;

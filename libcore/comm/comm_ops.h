@@ -80,6 +80,12 @@ struct comm_host {
 /* The most bytes that comm_ops.offer() may write. */
 enum { COMM_OFFER_MAX = 4096 };
 
+/* What a backend knows of the job before it connects. */
+struct comm_job {
+    int size;      /* processes */
+    int num_nodes; /* nodes that they are on */
+};
+
 /* A group of ranks, in the form that backends use. */
 struct comm_group {
     const char *name; /* for names inside the backend, valid during create() */
@@ -133,8 +139,9 @@ struct comm_ops {
      * 'group', only name, size, rank and tag are set.  Writes at most COMM_OFFER_MAX
      * bytes and their number.  -1 and a text on failure.  NULL: nothing.
      */
-    int (*offer) (const struct comm_host *host, void *library, const struct comm_group *group,
-                  int n, void *data, size_t *len, struct mg_error *err);
+    int (*offer) (const struct comm_host *host, void *library, const struct comm_job *job,
+                  const struct comm_group *group, int n, void *data, size_t *len,
+                  struct mg_error *err);
 
     /* Connect this process, once, before any create().  Blocks.  'library' is the result
      * of start(); the net owns the library from this call on.  'stream' is a comm stream

@@ -76,6 +76,8 @@ static const struct backend {
 } backends[] = {
     { "mpi", NULL, "comm_mpi",
       "ranks talk through MPI: install libopenmpi-dev and configure --with-mpi=yes", mpi_scratch },
+    { "ucx", NULL, "comm_ucx",
+      "ranks talk through UCX: install libucx-dev and configure --with-ucx=yes", mpi_scratch },
     { "self", &comm_self_ops, NULL, NULL, no_scratch },
     { "plan", &comm_plan_ops, NULL, NULL, mpi_scratch },
     { "apart", NULL, "comm_apart", "make check builds it", mpi_scratch }, // of tests

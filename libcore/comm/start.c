@@ -90,13 +90,14 @@ bool comm_start_serial (const struct comm_start *start)
     return start && start->ops && start->ops->serial;
 }
 
-int comm_start_offer (struct comm_start *start, const struct comm_group *group, int n, void *data,
-                      size_t *len, struct mg_error *err)
+int comm_start_offer (struct comm_start *start, const struct comm_job *job,
+                      const struct comm_group *group, int n, void *data, size_t *len,
+                      struct mg_error *err)
 {
     *len = 0;
     if (!start || !start->ops || !start->ops->offer)
         return 0;
-    if (start->ops->offer (&comm_host, start->library, group, n, data, len, err) < 0)
+    if (start->ops->offer (&comm_host, start->library, job, group, n, data, len, err) < 0)
         return mg_error_prefix (err, "%s", start->ops->name);
     return *len <= COMM_OFFER_MAX ? 0 : mg_error_set (err, EMSGSIZE, "%s offers %zu bytes, want %d "
                                                       "at most", start->ops->name, *len,

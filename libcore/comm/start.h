@@ -36,9 +36,11 @@ bool comm_start_serial (const struct comm_start *start);
 
 /* Calls comm_ops.offer of the backend.  Writes no bytes if the backend has no such
  * function. */
+struct comm_job;
 struct comm_group;
-int comm_start_offer (struct comm_start *start, const struct comm_group *group, int n, void *data,
-                      size_t *len, struct mg_error *err);
+int comm_start_offer (struct comm_start *start, const struct comm_job *job,
+                      const struct comm_group *group, int n, void *data, size_t *len,
+                      struct mg_error *err);
 
 /* Free a started library, after the net that was made from it is destroyed.  If
  * `together`, all ranks call this now, and the library is stopped within the timeout,

@@ -397,6 +397,7 @@ int cpu_event_wait (struct mg_stream *base, struct mg_event *event_base, struct 
     if (!(wait = pool_get (stream->waits, err)))
         return -1;
     wait->work.poll = wait_poll;
+    wait->work.source = &queue_inner;
     wait->work.release = wait_release;
     wait->work.describe = wait_describe;
     wait->pool = stream->waits;

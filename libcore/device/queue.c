@@ -6,6 +6,7 @@
  */
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -13,7 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "libcore/base/flush.h"
 #include "libcore/base/thread.h"
@@ -24,6 +27,9 @@
 enum {
     NAME_MAX_LEN = 32,
     DESCRIBE_MAX = 200,
+    SOURCE_POLLS = 200, /* fruitless rounds with somebody waiting before the thread sleeps on a
+                         * source */
+    SOURCE_SLEEP_MS = 1000,
     BUSY_POLLS = 4000, /* fruitless rounds with somebody waiting before the thread naps */
     NAP_NS = 20000,
     LONG_NAP_NS = 50000,
@@ -50,6 +56,8 @@ struct queue {
     pthread_cond_t finished;  /* waiters sleep here */
     pthread_t thread;
     bool started, stop;
+    int wake;                 /* an eventfd that wakes the thread from a source; -1: none yet */
+    _Atomic bool on_source;   /* the thread sleeps on a source, or is about to */
     bool polling; /* the thread is inside a poll function, */
     bool stuck;   /* and was not seen to come out of it */
     _Atomic bool failed;
@@ -82,10 +90,21 @@ struct queue *queue_create (double timeout, struct mg_error *err)
         return NULL;
     }
     queue->timeout = timeout;
+    queue->wake = -1;
     pthread_mutex_init (&queue->lock, NULL);
     pthread_cond_init (&queue->submitted, NULL);
     timed_cond_init (&queue->finished);
     return queue;
+}
+
+/* Wake the communication thread.  The lock is held. */
+static void wake_thread (struct queue *queue)
+{
+    const uint64_t one = 1;
+
+    pthread_cond_signal (&queue->submitted);
+    if (queue->on_source && write (queue->wake, &one, sizeof (one)) < 0)
+        return; // the counter is full: the thread wakes
 }
 
 /* End the thread; false if it is stuck. */
@@ -93,7 +112,7 @@ static bool stop_thread (struct queue *queue)
 {
     pthread_mutex_lock (&queue->lock);
     queue->stop = true;
-    pthread_cond_signal (&queue->submitted);
+    wake_thread (queue);
     pthread_mutex_unlock (&queue->lock);
     // once it has failed and is settled, nothing is polled any more
     if (!queue->failed || queue_settled (queue))
@@ -112,6 +131,8 @@ void queue_destroy (struct queue *queue)
             next = lane->next;
             free (lane);
         }
+        if (queue->wake >= 0)
+            close (queue->wake);
         pthread_cond_destroy (&queue->finished);
         pthread_cond_destroy (&queue->submitted);
         pthread_mutex_destroy (&queue->lock);
@@ -159,7 +180,7 @@ static void set_failed (struct queue *queue, const char *text)
         snprintf (queue->failure.text, sizeof (queue->failure.text), "%s", text);
         queue->failed = true;
         pthread_cond_broadcast (&queue->finished);
-        pthread_cond_signal (&queue->submitted);
+        wake_thread (queue);
     }
 }
 
@@ -244,6 +265,80 @@ static int poll_lane (struct queue *queue, struct queue_lane *lane)
     return rc;
 }
 
+/* --- sources --- */
+
+struct queue_source queue_inner = { .fd = -1 };
+
+/* The source of the work in progress; NULL: none, or some work has none or another one.  The lock
+ * is held.
+ */
+static struct queue_source *find_source (const struct queue *queue)
+{
+    struct queue_source *source = NULL;
+
+    for (const struct queue_lane *lane = queue->busy; lane; lane = lane->next_busy) {
+        struct queue_source *own = lane->head->source;
+
+        if (own == &queue_inner)
+            continue;
+        if (!own || (source && own != source))
+            return NULL;
+        source = own;
+    }
+    return source;
+}
+
+/* Let the sources of the work in progress make progress; the lock is held. */
+static void progress_sources (struct queue *queue)
+{
+    struct queue_source *last = NULL;
+
+    for (const struct queue_lane *lane = queue->busy; lane && !queue->failed;
+         lane = lane->next_busy) {
+        struct queue_source *source = lane->head->source;
+
+        if (!source || source == &queue_inner || source == last)
+            continue;
+        last = source;
+        queue->polling = true;
+        pthread_mutex_unlock (&queue->lock);
+        source->progress (source);
+        pthread_mutex_lock (&queue->lock);
+        queue->polling = false;
+        if (queue->failed)
+            pthread_cond_broadcast (&queue->finished); // for queue_settled()
+    }
+}
+
+/* Sleep until the source has news, or another thread calls wake_thread(); the lock is held on entry
+ * and return.  False if it cannot be slept on.
+ */
+static bool sleep_on (struct queue *queue, struct queue_source *source)
+{
+    struct pollfd fds[2];
+    uint64_t count;
+    bool armed;
+
+    if (queue->wake < 0 && (queue->wake = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
+        return false;
+    queue->on_source = true;
+    queue->polling = true;
+    pthread_mutex_unlock (&queue->lock);
+    armed = source->arm (source);
+    fds[0] = (struct pollfd){ .fd = source->fd, .events = POLLIN };
+    fds[1] = (struct pollfd){ .fd = queue->wake, .events = POLLIN };
+    if (armed)
+        poll (fds, 2, SOURCE_SLEEP_MS);
+    pthread_mutex_lock (&queue->lock);
+    queue->polling = false;
+    queue->on_source = false;
+    if (read (queue->wake, &count, sizeof (count)) < 0)
+        count = 0; // the source was it
+    if (queue->failed)
+        pthread_cond_broadcast (&queue->finished); // for queue_settled()
+    return armed;
+}
+
 /* One round over all busy lanes; the lock is held. True if something got done. */
 static bool poll_all (struct queue *queue)
 {
@@ -252,6 +347,7 @@ static bool poll_all (struct queue *queue)
 
     if (queue->access.begin)
         queue->access.begin (queue->access.arg);
+    progress_sources (queue);
     while (*link && !queue->failed) {
         struct queue_lane *lane = *link;
 
@@ -265,6 +361,20 @@ static bool poll_all (struct queue *queue)
     if (queue->access.end)
         queue->access.end (queue->access.arg);
     return progress;
+}
+
+/* After 'idle' rounds in which nothing got done; the lock is held on entry and return. */
+static void rest (struct queue *queue, unsigned idle)
+{
+    struct queue_source *source = find_source (queue);
+
+    if (source && (queue->waiters == 0 || idle > SOURCE_POLLS)) {
+        sleep_on (queue, source); // if there is news, the next round sees it
+        return;
+    }
+    pthread_mutex_unlock (&queue->lock);
+    give_way (queue, idle);
+    pthread_mutex_lock (&queue->lock);
 }
 
 static void *thread_main (void *arg)
@@ -283,9 +393,7 @@ static void *thread_main (void *arg)
         } else if (poll_all (queue)) {
             idle = 0;
         } else {
-            pthread_mutex_unlock (&queue->lock);
-            give_way (queue, ++idle);
-            pthread_mutex_lock (&queue->lock);
+            rest (queue, ++idle);
         }
     }
     pthread_mutex_unlock (&queue->lock);
@@ -341,7 +449,7 @@ int queue_submit (struct queue_lane *lane, struct work *work, struct mg_error *e
         rc = start_thread (queue, err);
     if (rc == 0) {
         append (lane, work);
-        pthread_cond_signal (&queue->submitted);
+        wake_thread (queue);
     }
     pthread_mutex_unlock (&queue->lock);
     return rc;

@@ -47,8 +47,35 @@ struct work {
      */
     void (*describe) (const struct work *work, char *text, size_t max);
 
+    /* What tells the communication thread that the work can go on.  NULL: the work is polled again
+     * and again.
+     */
+    struct queue_source *source;
+
     struct work *next; /* the queue's own */
 };
+
+/* A source of news from other processes, such as a transport with a descriptor that becomes
+ * readable.  If the work in progress on all lanes has the same source, the thread sleeps on the
+ * descriptor when nothing moves.  Its functions are called on the communication thread, as poll
+ * functions are, and never at the same time as they.
+ */
+struct queue_source {
+    /* Let the transport make progress.  Called before each round of poll functions, which must not
+     * do it themselves: else news that one of them gets for another would be slept over.
+     */
+    void (*progress) (struct queue_source *source);
+
+    /* Make the descriptor readable when there is news.  True: nothing has happened since
+     * progress().  False: something has, or the source cannot be slept on.
+     */
+    bool (*arm) (struct queue_source *source);
+
+    int fd;
+};
+
+/* The source of work that waits only for other work of the same queue. */
+extern struct queue_source queue_inner;
 
 /* 'timeout': seconds that queue_wait() waits at most, more than 0. NULL and a text on
  * failure.

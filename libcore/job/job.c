@@ -120,6 +120,8 @@ struct meeting {
 static int make_offer (const struct job *job, const struct handshake_groups *groups,
                        char offer[COMM_OFFER_MAX], size_t *len, struct mg_error *err)
 {
+    const struct bootstrap_info *info = bootstrap_info (job->bootstrap);
+    const struct comm_job whole = { info->size, info->num_nodes };
     struct comm_start *start = bootstrap_kept (job->bootstrap);
     struct comm_group group[COMM_NUM_TAGS];
     struct comm_list list;
@@ -140,7 +142,7 @@ static int make_offer (const struct job *job, const struct handshake_groups *gro
                                               .rank = item->rank, .tag = item->tag };
     }
     if (rc == 0)
-        rc = comm_start_offer (start, group, n, offer, len, err);
+        rc = comm_start_offer (start, &whole, group, n, offer, len, err);
     grid_destroy (grid);
     return rc;
 }

@@ -75,12 +75,14 @@ static void make_id (struct id *id, const char *name, int tag)
     snprintf (id->text, sizeof (id->text), "%s by its first rank", name);
 }
 
-static int offer (const struct comm_host *host, void *library, const struct comm_group *group,
-                  int n, void *data, size_t *len, struct mg_error *err)
+static int offer (const struct comm_host *host, void *library, const struct comm_job *job,
+                  const struct comm_group *group, int n, void *data, size_t *len,
+                  struct mg_error *err)
 {
     struct id *id = data;
 
     (void)library;
+    (void)job;
     *len = 0;
     for (int i = 0; i < n; i++) {
         if (group[i].rank > 0)
