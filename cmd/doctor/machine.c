@@ -28,12 +28,20 @@ enum { NOFILE_LEAST = 1024, SHM_LEAST_MB = 64 };
 static void check_modules (json_t *findings)
 {
     static const struct {
-        const char *name, *what, *needs;
-        enum doctor_verdict missing;
+        const char *name, *what, *needs, *advice;
+        bool transport;
     } modules[] = {
-        { "boot_pmix", "PMIx", "PMIx (Debian: libpmix-dev)", DOCTOR_FAIL },
-        { "comm_mpi", "MPI", "MPI (Debian: libopenmpi-dev)", DOCTOR_FAIL },
+        { "boot_pmix", "PMIx", "PMIx (Debian: libpmix-dev)",
+          "one task alone runs without it; more than one does not", false },
+        { "comm_mpi", "MPI", "MPI (Debian: libopenmpi-dev)",
+          "ranks talk through MPI or UCX; one of the two is enough", true },
+        { "comm_ucx", "UCX", "UCX (Debian: libucx-dev)",
+          "ranks talk through MPI or UCX; one of the two is enough", true },
     };
+    bool transport = false;
+
+    for (size_t i = 0; i < sizeof (modules) / sizeof (modules[0]); i++)
+        transport |= modules[i].transport && module_load (modules[i].name, "", NULL);
 
     for (size_t i = 0; i < sizeof (modules) / sizeof (modules[0]); i++) {
         struct mg_error err;
@@ -44,9 +52,9 @@ static void check_modules (json_t *findings)
             doctor_add (findings, DOCTOR_OK, modules[i].name, NULL, "the module for %s loads",
                         modules[i].what);
         else
-            doctor_add (findings, modules[i].missing, modules[i].name,
-                        "one task alone runs without it; more than one does not", "%s",
-                        err.text);
+            doctor_add (findings,
+                        modules[i].transport && transport ? DOCTOR_WARN : DOCTOR_FAIL,
+                        modules[i].name, modules[i].advice, "%s", err.text);
     }
 }
 

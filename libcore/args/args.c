@@ -360,8 +360,9 @@ static int collect (int argc, char **argv, const struct args_file *file, struct 
         const char *name = argv[i] + 2;
         size_t len = strcspn (name, "=");
         const struct train_arg *row = file ? find (name, len) : find_typed (args, name, len);
+        const char *value = name[len] ? name + len + 1 : i + 1 < argc ? argv[i + 1] : NULL;
 
-        if (row)
+        if (row && !args_other_value (name, len, value))
             step_over (row, argc, argv, &i);
         else if (args_others_take (&args->others, argc, argv, &i, file ? file->path : NULL,
                                    file ? file->line[i] : 0, err) < 0)

@@ -213,7 +213,7 @@ const struct args_other args_other_table[] = {
     NEEDLESS ("no-save-rng", FLAG, no_random),
 
     /* ranks and transports */
-    NEEDLESS_SAID ("distributed-backend", VALUE, transport),
+    { "distributed-backend", OTHER_NEEDLESS, VALUE, true, "nccl|gloo", transport },
     NEEDLESS ("pipeline-model-parallel-comm-backend", VALUE, transport),
     NEEDLESS ("disable-gloo-process-groups", FLAG, transport),
     NEEDLESS ("tp-comm-bootstrap-backend", VALUE, transport),

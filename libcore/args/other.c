@@ -59,6 +59,13 @@ static bool is_anyway (const struct args_other *row, const char *value)
     return false;
 }
 
+bool args_other_value (const char *name, size_t len, const char *value)
+{
+    const struct args_other *row = args_other_find (name, len);
+
+    return row && row->kind == OTHER_NEEDLESS && is_anyway (row, value);
+}
+
 /* --- taking them --- */
 
 void args_others_clear (struct args_others *o)

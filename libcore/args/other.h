@@ -41,7 +41,8 @@ struct args_other {
     bool said;          /* the line at the start of a run has the text, too */
     const char *values; /* for OTHER_ABSENT: values, separated by '|', that ask for what
                            happens anyway; with such a value the argument is
-                           OTHER_NEEDLESS.  NULL: none */
+                           OTHER_NEEDLESS.  For OTHER_NEEDLESS: "megatron train" has the
+                           argument, but these values of it change nothing here.  NULL: none */
     const char *text;
 };
 
@@ -50,6 +51,9 @@ extern const size_t args_other_num;
 
 /* Returns the row of a name of 'len' bytes, or NULL. */
 const struct args_other *args_other_find (const char *name, size_t len);
+
+/* True if "megatron train" has an argument, but this value of it changes nothing here. */
+bool args_other_value (const char *name, size_t len, const char *value);
 
 /* An argument that was given. */
 struct args_given {

@@ -545,6 +545,9 @@ const struct train_arg train_arg_table[] = {
               "tell who waits for whom after such a wait, 0: never (default 0)"),
     TEXT_ROW ("device", device, NULL, "NAME[:N]",
               "what computes: cpu; N: which device of that name, from 0 on"),
+    TEXT_ROW ("distributed-backend", backend, NULL, "NAME",
+              "what ranks talk through: mpi or ucx (default: mpi if it is there; nccl and gloo "
+              "mean the default)"),
     TEXT_ROW ("args-file", args_file, NULL, "FILE",
               "read arguments from FILE; those of the command line win"),
     FLAG_ROW ("strict-arguments", strict,

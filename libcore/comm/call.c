@@ -1,8 +1,8 @@
 /* call.c - the messages of a call, phase by phase
  *
  * Reductions are exact in order: reduce-scatter sends every rank the others' versions of its part
- * and combines them locally in rank order; all-reduce adds an all-gather.  That is a ring's traffic,
- * without a ring's dependence on where a buffer was cut.  A short all-reduce gathers all
+ * and combines them locally in rank order; all-reduce adds an all-gather.  That is a ring's
+ * traffic, without a ring's dependence on where a buffer was cut.  A short all-reduce gathers all
  * contributions on all ranks: the same numbers in one phase.  Longer ones go through a scratch
  * buffer of fixed size, chunk by chunk.
  *

@@ -63,7 +63,7 @@ struct call {
 
 /* --- what a module gives --- */
 
-/* Bytes of one message.  A longer span is cut into several messages. */
+/* Bytes of one message, at least 1 MiB.  A longer span is cut into several messages. */
 extern const size_t batch_message_max;
 
 /* Messages that were posted and are not done.  NULL if there is no memory. */
@@ -113,9 +113,9 @@ int call_enqueue (void *impl, const struct comm_request *req, struct mg_stream *
 int call_poll (struct work *work, struct mg_error *err);
 int call_poll_transfers (struct work *work, struct mg_error *err);
 
-/* Call run (arg, err) on the communication thread, after the stream's work, and wait for it.  'what'
- * is for messages.  The bytes of 'arg' are copied.  After a failure the thread may still be inside,
- * so that what the bytes point to must stay.  -1 and a text on failure.
+/* Call run (arg, err) on the communication thread, after the stream's work, and wait for it.
+ * 'what' is for messages.  The bytes of 'arg' are copied.  After a failure the thread may still be
+ * inside, so that what the bytes point to must stay.  -1 and a text on failure.
  */
 int call_run (const struct comm_host *host, struct mg_stream *stream, const char *what,
               int (*run) (void *arg, struct mg_error *err), const void *arg, size_t size,

@@ -65,6 +65,10 @@ static size_t no_scratch (int size)
     return 0;
 }
 
+static const char either[]
+    = "ranks talk through MPI or UCX: install libopenmpi-dev or libucx-dev and configure "
+      "--with-mpi=yes or --with-ucx=yes";
+
 /* In the order of preference.  A backend is part of the library or a module.  The size of
  * its communicators' scratch memory is here, since a plan loads no module.
  */
@@ -83,10 +87,22 @@ static const struct backend {
     { "apart", NULL, "comm_apart", "make check builds it", mpi_scratch }, // of tests
 };
 
+/* The first module that loads; if none does, the first. */
+static const struct backend *find_preferred (void)
+{
+    for (size_t i = 0; backends[i].module; i++) {
+        if (module_load (backends[i].module, backends[i].hint, NULL))
+            return &backends[i];
+    }
+    return &backends[0];
+}
+
 static const struct backend *find (const char *name)
 {
+    if (!name)
+        return find_preferred ();
     for (size_t i = 0; i < sizeof (backends) / sizeof (backends[0]); i++) {
-        if (!name || strcmp (name, backends[i].name) == 0)
+        if (strcmp (name, backends[i].name) == 0)
             return &backends[i];
     }
     return NULL;
@@ -99,14 +115,16 @@ bool net_find (const char *name)
 
 const char *net_control_name (void)
 {
-    return "mpi";
+    return find_preferred ()->name;
 }
 
 const struct comm_ops *net_load (const char *name, struct mg_error *err)
 {
     const struct backend *b = find (name);
 
-    return b->ops ? b->ops : module_load (b->module, b->hint, err);
+    if (b->ops)
+        return b->ops;
+    return module_load (b->module, name ? b->hint : either, err);
 }
 
 /* The table of the named backend, NULL: of the first. */
@@ -122,7 +140,7 @@ static const struct comm_ops *choose (const struct comm_net_config *config,
         return net_load (name, err);
     mg_error_set (err, EINVAL,
                   "communicator backend \"%.40s\" cannot connect %d ranks, want"
-                  " mpi",
+                  " mpi or ucx",
                   name ? name : "", config->size);
     return NULL;
 }

@@ -85,6 +85,11 @@ struct comm_start *comm_start_control (const struct comm_start *start)
     return start ? start->control : NULL;
 }
 
+const char *comm_start_backend (const struct comm_start *start)
+{
+    return start && start->ops ? start->ops->name : NULL;
+}
+
 bool comm_start_serial (const struct comm_start *start)
 {
     return start && start->ops && start->ops->serial;

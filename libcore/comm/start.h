@@ -31,6 +31,9 @@ struct comm_start *comm_start_create (const char *backend, double timeout,
  */
 struct comm_start *comm_start_control (const struct comm_start *start);
 
+/* The name of the backend, NULL: unknown.  It is the same on all ranks, or they cannot talk. */
+const char *comm_start_backend (const struct comm_start *start);
+
 /* True if the backend's communicators are serial (comm_ops.h). */
 bool comm_start_serial (const struct comm_start *start);
 

@@ -64,8 +64,11 @@ static int check_config (const struct job *job, const struct job_config *config,
 }
 
 /* A hash that differs if ranks were started with different settings. */
-static uint64_t fingerprint (const struct job_config *config, const struct geometry *g)
+static uint64_t fingerprint (const struct job *job, const struct job_config *config,
+                             const struct geometry *g)
 {
+    const char *started = comm_start_backend (bootstrap_kept (job->bootstrap));
+    const char *comm = started ? started : config->comm;
     const int64_t numbers[] = { g->tp, g->cp, g->pp, g->ep, geometry_etp (g),
                                 g->vpp > 1 ? g->vpp : 1, config->optimizer_instances,
                                 config->context_inner, config->groups };
@@ -74,7 +77,7 @@ static uint64_t fingerprint (const struct job_config *config, const struct geome
     hash = XXH3_64bits_withSeed (g->order, strlen (g->order), hash);
     if (config->device) // without the ordinal, which may differ from rank to rank
         hash = XXH3_64bits_withSeed (config->device, strcspn (config->device, ":"), hash);
-    return config->comm ? XXH3_64bits_withSeed (config->comm, strlen (config->comm), hash) : hash;
+    return comm ? XXH3_64bits_withSeed (comm, strlen (comm), hash) : hash;
 }
 
 static void tell_report (void *arg, const char *text)
@@ -167,7 +170,7 @@ static int meet (struct job *job, const struct job_config *config, struct meetin
         say.refusal = m->why.text;
     }
     say.offer = offer;
-    say.fingerprint = fingerprint (config, own);
+    say.fingerprint = fingerprint (job, config, own);
     make_monitor (job, config);
     say.monitor = job->monitor;
     if (handshake_run (job->bootstrap, &say, &heard, err) < 0)
@@ -329,12 +332,20 @@ static int make_comm (struct job *job, const struct comm_item *item, struct mg_e
  * and a program, which makes the others, cannot reach this communicator; so nobody mixes the two in
  * different orders.
  */
+static int find_control_offer (void *arg, int member, void *data, size_t max, size_t *len,
+                               struct mg_error *err)
+{
+    const struct job *job = arg;
+
+    return handshake_offer (job->bootstrap, member, data, max, len, err);
+}
+
 static int make_control (struct job *job, struct mg_error *err)
 {
     int size = job_world (job), *tasks = calloc ((size_t)size, sizeof (*tasks));
     struct comm_config config = {
         .name = "control", .size = size, .rank = job_rank (job), .tasks = tasks,
-        .tag = COMM_TAG_CONTROL, .control = true,
+        .tag = COMM_TAG_CONTROL, .control = true, .offered = find_control_offer, .arg = job,
         .share = job->net == job->control_net ? job->comm[GROUP_WORLD] : NULL,
     };
 

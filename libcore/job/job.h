@@ -53,7 +53,7 @@ struct job_config {
     int context_inner; /* neighbours of the cp group among which heads are dealt out
                           (topo/context.h), a divisor of its size; 0: no layer needs levels */
     const char *device;       /* "NAME" or "NAME:ORDINAL" (device_choose()); NULL: the best */
-    const char *comm; /* backend for groups larger than one: "mpi"; NULL: the best that
+    const char *comm; /* backend for groups larger than one: "mpi", "ucx"; NULL: the best that
                        * can be loaded */
     uint64_t fingerprint;     /* hash of the configuration that all ranks must have in
                                  common; the job itself compares geometry, backend and

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "libcore/args/other.h"
 #include "libcore/train/config.h"
 
 static int given (int value)
@@ -286,6 +287,15 @@ static struct tensorboard_config set_tensorboard (const struct train_args *args)
     };
 }
 
+const char *run_config_backend (const struct train_args *args)
+{
+    bool other = args->backend
+                 && args_other_value ("distributed-backend", strlen ("distributed-backend"),
+                                      args->backend);
+
+    return other ? NULL : args->backend;
+}
+
 void run_config_init (struct run_config *c, const struct train_args *args)
 {
     *c = (struct run_config){
@@ -293,6 +303,7 @@ void run_config_init (struct run_config *c, const struct train_args *args)
         .job = { .timeout = args->timeout_minutes * 60,
                  .optimizer_instances = args->optimizer_instances,
                  .device = args->device,
+                 .comm = run_config_backend (args),
                  .fingerprint = train_args_fingerprint (args),
                  .watch = { .warn_seconds = args->stall_minutes * 60 } },
         .vocab_divisor = args->vocab_divisor,

@@ -132,6 +132,11 @@ int train_args_check (const struct train_args *args, struct mg_error *err);
 /* Check that the arguments agree.  Required arguments may be missing. */
 int train_args_check_together (const struct train_args *args, struct mg_error *err);
 
+/* The transport that the arguments choose, NULL: the default, for which Megatron-LM's transports
+ * stand, too.
+ */
+const char *run_config_backend (const struct train_args *args);
+
 /* Copy the arguments, which need not have been checked, into the configurations.  Reads
  * no file. */
 void run_config_init (struct run_config *c, const struct train_args *args);

@@ -53,9 +53,13 @@ static int check_modules (const struct run_config *c, struct mg_error *err)
 /* The device, and how a run ends. */
 static int check_process (const struct train_args *args, struct mg_error *err)
 {
+    const char *backend = run_config_backend (args);
     struct device_choice device;
     sigset_t signals;
 
+    if (backend && strcmp (backend, "mpi") != 0 && strcmp (backend, "ucx") != 0)
+        return mg_error_set (err, EINVAL, "--distributed-backend: \"%.40s\" is not mpi or ucx; "
+                             "nccl and gloo stand for the default", backend);
     if (args->device && device_choose (args->device, false, &device, err) < 0)
         return mg_error_prefix (err, "--device");
     if (args->exit_on_signal && args->ignore_signals)

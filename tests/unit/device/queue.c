@@ -1,6 +1,7 @@
 /* queue.c - test lanes, order, waiting, failure and deadlines */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -422,6 +423,110 @@ static void wait_for (void)
     queue_destroy (queue);
 }
 
+/* --- a source --- */
+
+/* A pipe, whose bytes are news for work in the order of the bytes. */
+struct pipe_source {
+    struct queue_source source;
+    int write_fd;
+    int heard; /* bytes */
+    _Atomic int arms;
+};
+
+struct hearing {
+    struct work work;
+    struct pipe_source *pipe;
+    int wants;
+    _Atomic int polls;
+};
+
+static void pipe_progress (struct queue_source *source)
+{
+    struct pipe_source *p = (struct pipe_source *)source;
+    char byte;
+
+    while (read (p->source.fd, &byte, 1) == 1)
+        p->heard++;
+}
+
+/* What came since progress() stays in the pipe, which is readable then. */
+static bool pipe_arm (struct queue_source *source)
+{
+    ((struct pipe_source *)source)->arms++;
+    return true;
+}
+
+static int hearing_poll (struct work *work, struct mg_error *err)
+{
+    struct hearing *h = (struct hearing *)work;
+
+    (void)err;
+    h->polls++;
+    return h->pipe->heard >= h->wants;
+}
+
+static void hearing_describe (const struct work *work, char *text, size_t max)
+{
+    (void)work;
+    snprintf (text, max, "news");
+}
+
+static struct hearing hearing (struct pipe_source *pipe, int wants)
+{
+    return (struct hearing){ .work = { .poll = hearing_poll, .describe = hearing_describe,
+                                       .source = &pipe->source },
+                             .pipe = pipe, .wants = wants };
+}
+
+/* The thread sleeps until the source or another thread has something for it. */
+static void sleeps_on_a_source (void)
+{
+    struct mg_error err = { "" };
+    struct queue *queue = queue_create (PATIENCE, &err);
+    struct queue_lane *lane[2] = { queue_lane_create (queue, "a", &err),
+                                   queue_lane_create (queue, "b", &err) };
+    struct pipe_source pipe = { .source = { pipe_progress, pipe_arm, -1 } };
+    struct hearing first = hearing (&pipe, 1), second = hearing (&pipe, 2);
+    struct gated open = gated ("open", NULL), later = gated ("later", NULL);
+    int fds[2], polls;
+
+    if (pipe2 (fds, O_CLOEXEC | O_NONBLOCK) < 0)
+        bail_out ("no pipe");
+    pipe.source.fd = fds[0];
+    pipe.write_fd = fds[1];
+    later.work.source = &queue_inner;
+    queue_submit (lane[0], &first.work, &err);
+    queue_submit (lane[0], &second.work, &err);
+    while (pipe.arms == 0)
+        sched_yield ();
+    usleep (50000);
+    polls = first.polls;
+    usleep (50000);
+    ok (first.polls <= polls + 2, "a thread that sleeps does not poll: %d times, then %d", polls,
+        first.polls);
+    queue_submit (lane[1], &open.work, &err);
+    is_int (queue_wait (lane[1], queue_lane_mark (lane[1]), &err), 0,
+            "a submission wakes the thread");
+    queue_submit (lane[1], &later.work, &err);
+    is_int (queue_wait (lane[1], queue_lane_mark (lane[1]), &err), 0,
+            "so does one that waits inside the queue");
+    ok (!queue_reached (lane[0], 1), "the first piece still waits");
+    ok (write (pipe.write_fd, "x", 1) == 1, "news");
+    while (!queue_reached (lane[0], 1))
+        sched_yield ();
+    ok (!queue_reached (lane[0], 2), "which is for the first piece alone");
+    ok (write (pipe.write_fd, "y", 1) == 1, "more of it");
+    is_int (queue_wait (lane[0], queue_lane_mark (lane[0]), &err), 0, "for the second");
+    first = hearing (&pipe, 3);
+    queue_submit (lane[0], &first.work, &err);
+    usleep (10000);
+    queue_fail (queue, "enough");
+    ok (queue_settled (queue), "a failure wakes the thread");
+    queue_destroy (queue);
+    close (fds[0]);
+    close (fds[1]);
+}
+
 static void test_badparam (void)
 {
     static const double bad[] = { 0.0, -1.0, 1e9, 0.0 / 0.0 };
@@ -447,6 +552,7 @@ int main (void)
     stress ();
     waits_seen ();
     wait_for ();
+    sleeps_on_a_source ();
     test_badparam ();
     return done_testing ();
 }
