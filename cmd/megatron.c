@@ -35,6 +35,7 @@ struct command {
 static const struct command commands[] = {
     { "plan", "what a job would do, without running it", cmd_plan, false },
     { "train", "train a model", cmd_train, true },
+    { "launch", "start ranks on this machine, without Slurm", cmd_launch, false },
     { "data", "make, list and look at datasets", cmd_data, false },
     { "checkpoint", "look at checkpoints, check and convert them", cmd_checkpoint, false },
     { "doctor", "what is wrong with this installation", cmd_doctor, false },

@@ -91,8 +91,26 @@ static int check_alone (struct mg_error *err)
     return 0;
 }
 
+static const char variable[] = "MEGATRON_BOOTSTRAP";
+
+bool bootstrap_is_env (void)
+{
+    const char *name = getenv (variable);
+
+    return name && strcmp (name, "env") == 0;
+}
+
 static const struct bootstrap_ops *choose (struct mg_error *err)
 {
+    const char *name = getenv (variable);
+
+    if (bootstrap_is_env ())
+        return &boot_env_ops;
+    if (name && *name) {
+        mg_error_set (err, EINVAL, "%s is \"%.40s\", want env; without it PMIx is used where a "
+                      "launcher offers it", variable, name);
+        return NULL;
+    }
     if (getenv ("PMIX_NAMESPACE"))
         return module_load ("boot_pmix", "ranks find each other through PMIx: install"
                             " libpmix-dev and configure --with-pmix=yes", err);
@@ -172,6 +190,8 @@ int bootstrap_expected_size (void)
 {
     const char *job = getenv ("PMIX_NAMESPACE");
 
+    if (bootstrap_is_env ())
+        return env_count ("WORLD_SIZE");
     if (!job)
         return 1;
     // mpirun's processes inherit the variables of the Slurm step that mpirun runs in

@@ -1,8 +1,9 @@
 /* bootstrap - this process's rank, the other ranks of the job, and exchanges of bytes
  * between all ranks.
  *
- * Two backends: "pmix" when a launcher offers PMIx (PMIX_NAMESPACE is set: srun
- * --mpi=pmix, mpirun), "self" for a process alone.  A process that Slurm started as one
+ * Three backends: "env" with MEGATRON_BOOTSTRAP=env, where variables say the rank and where rank 0
+ * is (megatron launch, containers, other launchers); else "pmix" when a launcher offers PMIx
+ * (PMIX_NAMESPACE is set: srun --mpi=pmix, mpirun), "self" for a process alone.  A process that Slurm started as one
  * of several tasks without PMIx gets an error that names the missing srun option.  The
  * PMIx backend is a loadable module, so that a rank alone loads neither PMIx nor MPI.
  */
@@ -18,7 +19,7 @@ struct arrival;
 struct bootstrap;
 
 struct bootstrap_info {
-    const char *backend; /* "self", "pmix" */
+    const char *backend; /* "self", "pmix", "env" */
     const char *job;     /* the launcher's name of the job, valid as long as the
                             bootstrap; NULL: there is no launcher */
     int size;            /* processes in the job */
@@ -49,6 +50,11 @@ void bootstrap_destroy (struct bootstrap *b);
  * process alone, 0 if the variables do not hold the number.  Does not call the launcher.
  */
 int bootstrap_expected_size (void);
+
+/* True if the environment asks for the backend "env".  MPI cannot start then: it would find its
+ * ranks by a launcher of its own.
+ */
+bool bootstrap_is_env (void);
 
 /* Let the bootstrap own an object, one at most.  bootstrap_destroy() first calls destroy
  * (object, together).  `together` is true if the last collective call was a barrier that

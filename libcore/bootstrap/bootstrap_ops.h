@@ -43,6 +43,6 @@ struct bootstrap_ops {
     void (*abort) (void *impl, int code) __attribute__ ((noreturn));
 };
 
-extern const struct bootstrap_ops boot_self_ops, boot_plan_ops;
+extern const struct bootstrap_ops boot_self_ops, boot_plan_ops, boot_env_ops;
 
 #endif /* LIBCORE_BOOTSTRAP_BOOTSTRAP_OPS_H */

@@ -257,7 +257,18 @@ static int make_device (struct job *job, const struct job_config *config,
 /* The backend of data communicators.  Tests choose one if the program does not. */
 static const char *choose_comm (const char *comm)
 {
-    return comm ? comm : getenv ("MG_TEST_COMM");
+    if (!comm)
+        comm = getenv ("MG_TEST_COMM");
+    return comm || !bootstrap_is_env () ? comm : "ucx";
+}
+
+/* MPI has a launcher of its own, or would take each rank for a job of one. */
+static int check_comm (const char *comm, struct mg_error *err)
+{
+    if (!bootstrap_is_env () || !comm || strcmp (comm, "mpi") != 0)
+        return 0;
+    return mg_error_set (err, EINVAL, "MPI does not start under MEGATRON_BOOTSTRAP=env: want the "
+                         "transport ucx");
 }
 
 static int make_net (struct job *job, const struct job_config *config, struct mg_error *err)
@@ -402,9 +413,10 @@ struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *e
 
     if (!(timeout > 0) || (!comm && bootstrap_expected_size () == 1))
         return bootstrap_create (timeout, err);
-    snprintf (launched, sizeof (launched), "%s", name ? name : "");
-    come = arrival_create ();
-    if (!(start = comm_start_create (choose_comm (comm), timeout, &why)))
+    snprintf (launched, sizeof (launched), "%s", name && !bootstrap_is_env () ? name : "");
+    come = bootstrap_is_env () ? NULL : arrival_create ();
+    if (check_comm (choose_comm (comm), &why) < 0
+        || !(start = comm_start_create (choose_comm (comm), timeout, &why)))
         failed = errno;
     // do not wait the whole time again for ranks that have not come
     b = bootstrap_create (failed == ETIMEDOUT && timeout > LATE_SECONDS ? LATE_SECONDS

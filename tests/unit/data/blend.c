@@ -7,7 +7,7 @@
 #include "libcore/data/blend.h"
 #include "libcore/data/blend_index.h"
 #include "libcore/data/mt19937.h"
-#include "tests/tap/sha256.h"
+#include "libcore/base/sha256.h"
 #include "tests/unit/data/support.h"
 
 static char folder[200];

@@ -6,7 +6,7 @@
 #include "libcore/data/gpt_index.h"
 #include "libcore/data/indexed.h"
 #include "libcore/data/sample_blend.h"
-#include "tests/tap/sha256.h"
+#include "libcore/base/sha256.h"
 #include "tests/unit/data/read_sample.h"
 #include "tests/unit/data/support.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "libcore/schedule/schedule.h"
-#include "tests/tap/sha256.h"
+#include "libcore/base/sha256.h"
 #include "tests/tap/tap.h"
 
 #define COUNT(a) (sizeof (a) / sizeof ((a)[0]))

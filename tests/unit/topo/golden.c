@@ -15,7 +15,7 @@
 #include <jansson.h>
 
 #include "libcore/topo/grid.h"
-#include "tests/tap/sha256.h"
+#include "libcore/base/sha256.h"
 #include "tests/tap/tap.h"
 
 #define COUNT(a) (sizeof (a) / sizeof ((a)[0]))

@@ -1,10 +1,11 @@
 /* sha256.c - SHA-256, FIPS 180-4 section 6.2 */
 
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/tap/sha256.h"
+#include "libcore/base/sha256.h"
 
 /* Section 4.2.2: fractional parts of the cube roots of the first 64 primes. */
 static const uint32_t k[64] = {
@@ -53,7 +54,7 @@ static void add_block (uint32_t h[8], const unsigned char *block)
         h[i] += v[i];
 }
 
-void sha256_hex (const void *data, size_t n, char hex[SHA256_HEX])
+void sha256 (const void *data, size_t n, uint8_t digest[SHA256_SIZE])
 {
     uint32_t h[8] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                       0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 };
@@ -70,6 +71,40 @@ void sha256_hex (const void *data, size_t n, char hex[SHA256_HEX])
         tail[end - 1 - i] = (unsigned char)((uint64_t)n * 8 >> 8 * i);
     for (size_t i = 0; i < end; i += 64)
         add_block (h, tail + i);
-    for (int i = 0; i < 8; i++)
-        snprintf (hex + 8 * i, 9, "%08x", (unsigned)h[i]);
+    for (int i = 0; i < SHA256_SIZE; i++)
+        digest[i] = (uint8_t)(h[i / 4] >> (24 - 8 * (i % 4)));
+}
+
+void sha256_hex (const void *data, size_t n, char hex[SHA256_HEX])
+{
+    uint8_t digest[SHA256_SIZE];
+
+    sha256 (data, n, digest);
+    for (int i = 0; i < SHA256_SIZE; i++)
+        snprintf (hex + 2 * i, 3, "%02x", digest[i]);
+}
+
+int sha256_hmac (const void *key, size_t key_len, const void *data, size_t n,
+                 uint8_t mac[SHA256_SIZE])
+{
+    enum { BLOCK = 64 };
+    uint8_t inner[BLOCK + SHA256_MESSAGE_MAX] = { 0 }, outer[BLOCK + SHA256_SIZE] = { 0 };
+
+    if (n > SHA256_MESSAGE_MAX) {
+        errno = EMSGSIZE;
+        return -1;
+    }
+    if (key_len > BLOCK)
+        sha256 (key, key_len, inner);
+    else if (key_len > 0)
+        memcpy (inner, key, key_len);
+    memcpy (outer, inner, BLOCK);
+    for (int i = 0; i < BLOCK; i++) {
+        inner[i] ^= 0x36;
+        outer[i] ^= 0x5c;
+    }
+    memcpy (inner + BLOCK, data, n);
+    sha256 (inner, BLOCK + n, outer + BLOCK);
+    sha256 (outer, sizeof (outer), mac);
+    return 0;
 }

@@ -1,0 +1,64 @@
+/* launch - what the files of megatron launch share. */
+#ifndef CMD_LAUNCH_LAUNCH_H
+#define CMD_LAUNCH_LAUNCH_H
+
+#include <stdbool.h>
+
+#include "plugin/options.h"
+
+enum { LAUNCH_RANKS_MAX = 4096 };
+
+struct launch {
+    int ranks;
+    bool label;         /* lines of output begin with the rank */
+    const char *output; /* directory with a file for each rank and stream; NULL: none */
+    struct options options;
+    char **program; /* and its arguments, NULL at the end */
+    bool help;
+};
+
+/* Run the ranks until all have ended, and return the exit status: 0, that of the first rank that
+ * failed (128 and the signal if a signal ended it), 127 if the program is not there, 126 if it
+ * cannot be run, 1 if ranks cannot be started.  grid: of the options.
+ */
+struct grid;
+int launch_run (const struct launch *l, const struct grid *grid);
+
+/* The CPUs of a rank, and the variables that it gets besides those of this process.  Called in the
+ * process that becomes the rank.  -1 and errno on failure.
+ */
+struct launch_place {
+    const struct grid *grid;
+    int rank, ranks;
+    int port;          /* of rank 0's bootstrap */
+    const char *token; /* that the ranks have in common */
+};
+int launch_settle (const struct launch_place *place);
+
+/* A port of 127.0.0.1 that is free now.  -1 and errno if there is none. */
+int launch_find_port (void);
+
+/* What the ranks print, if it is labelled or goes to files. */
+struct launch_output;
+
+/* NULL and a text on failure.  The directory is made if it is not there. */
+struct launch_output *launch_output_create (const struct launch *l, struct mg_error *err);
+void launch_output_destroy (struct launch_output *o);
+
+/* Before a rank is started: open what it prints to.  -1 and a text on failure. */
+int launch_output_open (struct launch_output *o, int rank, struct mg_error *err);
+
+/* In the process that becomes the rank: make it the standard output and error. */
+int launch_output_attach (struct launch_output *o, int rank);
+
+/* After a rank is started: close its ends. */
+void launch_output_started (struct launch_output *o, int rank);
+
+/* Descriptors that become readable when a rank prints, at most 2 for each rank. */
+struct pollfd;
+int launch_output_polls (const struct launch_output *o, struct pollfd *polls);
+
+/* Print the whole lines that have come.  With 'last', whatever has come. */
+void launch_output_copy (struct launch_output *o, bool last);
+
+#endif /* CMD_LAUNCH_LAUNCH_H */

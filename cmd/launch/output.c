@@ -1,0 +1,204 @@
+/* output.c - what ranks print: to files of their own, or line by line with the rank before it
+ *
+ * Lines of a rank come through a pipe for each stream, and are printed whole, so that lines of
+ * several ranks do not mix.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd/launch/launch.h"
+
+enum { LINE_MAX_BYTES = 1 << 16, STREAMS = 2 };
+
+struct stream {
+    int read_fd, write_fd; /* -1: none */
+    char *line;            /* [LINE_MAX_BYTES] what has come of a line; NULL: nothing yet */
+    size_t len;
+};
+
+struct launch_output {
+    const struct launch *launch;
+    int width; /* of the largest rank's number */
+    struct stream (*stream)[STREAMS]; /* [ranks] */
+};
+
+struct launch_output *launch_output_create (const struct launch *l, struct mg_error *err)
+{
+    struct launch_output *o = calloc (1, sizeof (*o));
+    char number[16];
+
+    if (!o || !(o->stream = calloc ((size_t)l->ranks, sizeof (*o->stream)))) {
+        mg_error_set (err, ENOMEM, "out of memory");
+        goto error;
+    }
+    o->launch = l;
+    o->width = snprintf (number, sizeof (number), "%d", l->ranks - 1);
+    for (int r = 0; r < l->ranks; r++) {
+        for (int s = 0; s < STREAMS; s++)
+            o->stream[r][s].read_fd = o->stream[r][s].write_fd = -1;
+    }
+    if (l->output && mkdir (l->output, 0777) < 0 && errno != EEXIST) {
+        mg_error_set (err, errno, "--output %s: %s", l->output, strerror (errno));
+        goto error;
+    }
+    return o;
+error:
+    launch_output_destroy (o);
+    return NULL;
+}
+
+static void close_fd (int *fd)
+{
+    if (*fd >= 0)
+        close (*fd);
+    *fd = -1;
+}
+
+void launch_output_destroy (struct launch_output *o)
+{
+    if (!o)
+        return;
+    for (int r = 0; o->stream && r < o->launch->ranks; r++) {
+        for (int s = 0; s < STREAMS; s++) {
+            close_fd (&o->stream[r][s].read_fd);
+            close_fd (&o->stream[r][s].write_fd);
+            free (o->stream[r][s].line);
+        }
+    }
+    free (o->stream);
+    free (o);
+}
+
+static int open_file (const struct launch_output *o, int rank, int s, struct mg_error *err)
+{
+    char path[4200];
+    int fd;
+
+    if (snprintf (path, sizeof (path), "%s/%d.%s", o->launch->output, rank, s == 0 ? "out" : "err")
+        >= (int)sizeof (path))
+        return mg_error_set (err, ENAMETOOLONG, "--output: the name is too long");
+    fd = open (path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0)
+        mg_error_set (err, errno, "%s: %s", path, strerror (errno));
+    return fd;
+}
+
+int launch_output_open (struct launch_output *o, int rank, struct mg_error *err)
+{
+    for (int s = 0; s < STREAMS; s++) {
+        struct stream *stream = &o->stream[rank][s];
+        int fds[2];
+
+        if (o->launch->output) {
+            if ((stream->write_fd = open_file (o, rank, s, err)) < 0)
+                return -1;
+        } else if (o->launch->label) {
+            if (pipe2 (fds, O_CLOEXEC) < 0)
+                return mg_error_set (err, errno, "no pipe for rank %d: %s", rank,
+                                     strerror (errno));
+            stream->read_fd = fds[0];
+            stream->write_fd = fds[1];
+            fcntl (fds[0], F_SETFL, O_NONBLOCK);
+        }
+    }
+    return 0;
+}
+
+int launch_output_attach (struct launch_output *o, int rank)
+{
+    for (int s = 0; s < STREAMS; s++) {
+        int fd = o->stream[rank][s].write_fd;
+
+        if (fd >= 0 && dup2 (fd, 1 + s) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+void launch_output_started (struct launch_output *o, int rank)
+{
+    for (int s = 0; s < STREAMS; s++)
+        close_fd (&o->stream[rank][s].write_fd);
+}
+
+int launch_output_polls (const struct launch_output *o, struct pollfd *polls)
+{
+    int n = 0;
+
+    for (int r = 0; r < o->launch->ranks; r++) {
+        for (int s = 0; s < STREAMS; s++) {
+            if (o->stream[r][s].read_fd >= 0)
+                polls[n++] = (struct pollfd){ .fd = o->stream[r][s].read_fd, .events = POLLIN };
+        }
+    }
+    return n;
+}
+
+static void print_line (const struct launch_output *o, int rank, int s, const char *line,
+                        size_t len)
+{
+    FILE *out = s == 0 ? stdout : stderr;
+
+    fprintf (out, "%*d: %.*s\n", o->width, rank, (int)len, line);
+}
+
+/* Print the whole lines of what has come, and keep the rest. */
+static void print_lines (const struct launch_output *o, int rank, int s, bool last)
+{
+    struct stream *stream = &o->stream[rank][s];
+    char *at = stream->line, *end = at + stream->len, *newline;
+
+    while (at < end && (newline = memchr (at, '\n', (size_t)(end - at)))) {
+        print_line (o, rank, s, at, (size_t)(newline - at));
+        at = newline + 1;
+    }
+    if (at < end && (last || (size_t)(end - at) == LINE_MAX_BYTES)) { // or it is too long
+        print_line (o, rank, s, at, (size_t)(end - at));
+        at = end;
+    }
+    stream->len = (size_t)(end - at);
+    memmove (stream->line, at, stream->len);
+}
+
+static void copy_stream (const struct launch_output *o, int rank, int s, bool last)
+{
+    struct stream *stream = &o->stream[rank][s];
+
+    if (!stream->line && !(stream->line = malloc (LINE_MAX_BYTES)))
+        return; // it is tried again
+    for (;;) {
+        ssize_t got = read (stream->read_fd, stream->line + stream->len,
+                            LINE_MAX_BYTES - stream->len);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got > 0) {
+            stream->len += (size_t)got;
+            print_lines (o, rank, s, false);
+            continue;
+        }
+        if (got == 0 || last) {
+            print_lines (o, rank, s, true);
+            close_fd (&stream->read_fd);
+        }
+        return;
+    }
+}
+
+void launch_output_copy (struct launch_output *o, bool last)
+{
+    for (int r = 0; r < o->launch->ranks; r++) {
+        for (int s = 0; s < STREAMS; s++) {
+            if (o->stream[r][s].read_fd >= 0)
+                copy_stream (o, r, s, last);
+        }
+    }
+    fflush (stdout);
+}

@@ -1,0 +1,448 @@
+/* env_hub.c - connections as small state machines, so that no stranger holds the others up
+ *
+ * A connection is read frame by frame.  Until it has proved that it belongs to the job it may send
+ * nothing but what the start asks for, and its frames have known lengths.
+ */
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libcore/bootstrap/env_hub.h"
+
+enum {
+    BACKLOG = 4096,
+    STRANGERS_MAX = 256, /* connections at a time that have not proved anything yet */
+    STRANGER_SECONDS = 10,
+    TELL_SECONDS = 2, /* to send the reason of a failure to a rank */
+    NAMED_MAX = 8,
+};
+
+enum state { GONE, SAYS_HELLO, PROVES, BELONGS };
+
+/* A connection, and the frame that it is sending. */
+struct peer {
+    int fd; /* -1: none */
+    enum state state;
+    struct timespec deadline; /* of a connection that has not proved anything */
+    struct env_header header;
+    size_t have; /* bytes of the header and the body */
+    char *body;  /* [header.len], once the header is whole */
+    struct env_hello hello;
+    uint8_t nonce[ENV_NONCE];
+    char from[80];
+};
+
+struct env_hub {
+    int fd, size;
+    char *token;
+    struct peer *rank;     /* [size] those that belong; 0 is not used */
+    struct peer *stranger; /* [STRANGERS_MAX] */
+    struct pollfd *polls;  /* [size + STRANGERS_MAX + 1] */
+    int strangers, wrong_tokens; /* that have come and gone */
+    char last_stranger[80];
+};
+
+static void close_peer (struct peer *p)
+{
+    if (p->fd >= 0)
+        close (p->fd);
+    free (p->body);
+    *p = (struct peer){ .fd = -1, .state = GONE };
+}
+
+void env_hub_destroy (struct env_hub *hub)
+{
+    if (!hub)
+        return;
+    for (int i = 0; hub->rank && i < hub->size; i++)
+        close_peer (&hub->rank[i]);
+    for (int i = 0; hub->stranger && i < STRANGERS_MAX; i++)
+        close_peer (&hub->stranger[i]);
+    if (hub->fd >= 0)
+        close (hub->fd);
+    free (hub->rank);
+    free (hub->stranger);
+    free (hub->polls);
+    free (hub->token);
+    free (hub);
+}
+
+static int open_listener (const struct sockaddr *address, socklen_t len, struct mg_error *err)
+{
+    int fd = socket (address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
+
+    if (fd >= 0 && setsockopt (fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof (one)) == 0
+        && bind (fd, address, len) == 0 && listen (fd, BACKLOG) == 0)
+        return fd;
+    mg_error_set (err, errno, "bootstrap env: rank 0 cannot listen at MASTER_ADDR and MASTER_PORT: "
+                  "%s%s", strerror (errno), errno == EADDRNOTAVAIL
+                  ? "; the address is not one of this machine" : errno == EADDRINUSE
+                  ? "; want a port that no other program uses" : "");
+    if (fd >= 0)
+        close (fd);
+    return -1;
+}
+
+struct env_hub *env_hub_create (const struct sockaddr *address, socklen_t len, int size,
+                                const char *token, struct mg_error *err)
+{
+    struct env_hub *hub = calloc (1, sizeof (*hub));
+
+    if (hub)
+        hub->fd = -1;
+    if (!hub || !(hub->rank = calloc ((size_t)size, sizeof (*hub->rank)))
+        || !(hub->stranger = calloc (STRANGERS_MAX, sizeof (*hub->stranger)))
+        || !(hub->polls = calloc ((size_t)size + STRANGERS_MAX + 1, sizeof (*hub->polls)))
+        || !(hub->token = strdup (token))) {
+        mg_error_set (err, ENOMEM, "bootstrap env: out of memory for %d ranks", size);
+        goto error;
+    }
+    hub->size = size;
+    for (int i = 0; i < size; i++)
+        hub->rank[i].fd = -1;
+    for (int i = 0; i < STRANGERS_MAX; i++)
+        hub->stranger[i].fd = -1;
+    if ((hub->fd = open_listener (address, len, err)) >= 0)
+        return hub;
+error:
+    env_hub_destroy (hub);
+    return NULL;
+}
+
+/* --- what is said to ranks --- */
+
+static void tell_failure (const struct peer *p, int errnum, const char *text)
+{
+    struct env_fail fail = { .errnum = (uint32_t)errnum };
+    struct timespec deadline = env_deadline (TELL_SECONDS);
+
+    snprintf (fail.text, sizeof (fail.text), "%s", text);
+    if (p->fd >= 0)
+        env_send (p->fd, ENV_FAIL, &fail, sizeof (fail), &deadline);
+}
+
+/* Tell all ranks, and hand the failure on. */
+static int fail_all (const struct env_hub *hub, const struct mg_error *err)
+{
+    int saved_errno = errno;
+
+    for (int r = 1; r < hub->size; r++)
+        tell_failure (&hub->rank[r], saved_errno, err->text);
+    errno = saved_errno;
+    return -1;
+}
+
+/* --- reading --- */
+
+/* Bytes that the next frame may have: least and most. */
+static bool is_allowed (const struct peer *p)
+{
+    const struct env_header *h = &p->header;
+
+    if (h->magic != ENV_MAGIC)
+        return false;
+    switch (p->state) {
+    case SAYS_HELLO:
+        return h->kind == ENV_HELLO && h->len == sizeof (struct env_hello);
+    case PROVES:
+        return h->kind == ENV_PROOF && h->len == sizeof (struct env_proof);
+    case BELONGS:
+        return h->kind == ENV_DATA && h->len <= ENV_DATA_MAX;
+    case GONE:
+        break;
+    }
+    return false;
+}
+
+/* Read what is there.  1: a whole frame, 0: not yet, -1: the connection is over or says what it
+ * must not.
+ */
+static int read_frame (struct peer *p)
+{
+    for (;;) {
+        size_t head = sizeof (p->header), want = p->have < head ? head : head + p->header.len;
+        char *at = p->have < head ? (char *)&p->header + p->have : p->body + (p->have - head);
+        ssize_t got;
+
+        if (p->have >= head && p->have == want)
+            return 1;
+        got = recv (p->fd, at, want - p->have, MSG_DONTWAIT);
+        if (got < 0 && (errno == EAGAIN || errno == EINTR))
+            return 0;
+        if (got <= 0)
+            return -1;
+        p->have += (size_t)got;
+        if (p->have == head && (!is_allowed (p) || !(p->body = malloc (p->header.len + 1))))
+            return -1;
+    }
+}
+
+static void next_frame (struct peer *p)
+{
+    free (p->body);
+    p->body = NULL;
+    p->have = 0;
+}
+
+/* --- the start --- */
+
+static void accept_peer (struct env_hub *hub)
+{
+    struct sockaddr_storage address;
+    socklen_t len = sizeof (address);
+    int fd = accept4 (hub->fd, (struct sockaddr *)&address, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+    for (int i = 0; fd >= 0 && i < STRANGERS_MAX; i++) {
+        struct peer *p = &hub->stranger[i];
+
+        if (p->fd >= 0)
+            continue;
+        *p = (struct peer){ .fd = fd, .state = SAYS_HELLO,
+                            .deadline = env_deadline (STRANGER_SECONDS) };
+        if (getnameinfo ((struct sockaddr *)&address, len, p->from, sizeof (p->from), NULL, 0,
+                         NI_NUMERICHOST) != 0)
+            snprintf (p->from, sizeof (p->from), "an unknown address");
+        return;
+    }
+    if (fd >= 0)
+        close (fd); // it tries again
+}
+
+static void drop_stranger (struct env_hub *hub, struct peer *p, bool wrong_token)
+{
+    hub->strangers += !wrong_token;
+    hub->wrong_tokens += wrong_token;
+    snprintf (hub->last_stranger, sizeof (hub->last_stranger), "%s", p->from);
+    close_peer (p);
+}
+
+static int refuse_hello (struct env_hub *hub, struct peer *p, struct mg_error *err)
+{
+    const struct env_hello *h = &p->hello;
+
+    if (h->world != (uint32_t)hub->size)
+        mg_error_set (err, EINVAL, "bootstrap env: rank %u from %s has WORLD_SIZE %u, rank 0 has %d",
+                      h->rank, p->from, h->world, hub->size);
+    else if (h->rank == 0 || h->rank >= (uint32_t)hub->size)
+        mg_error_set (err, EINVAL, "bootstrap env: rank %u is there twice, or is no rank of %d: "
+                      "from %s", h->rank, hub->size, p->from);
+    else
+        mg_error_set (err, EINVAL, "bootstrap env: rank %u is there twice: from %s and from %s",
+                      h->rank, hub->rank[h->rank].from, p->from);
+    tell_failure (p, EINVAL, err->text);
+    return -1;
+}
+
+/* A whole frame of a connection that has not proved anything.  -1 and a text if the job is not what
+ * it should be.
+ */
+static int hear_stranger (struct env_hub *hub, struct peer *p, struct mg_error *err)
+{
+    struct timespec deadline = env_deadline (TELL_SECONDS);
+    struct env_challenge challenge;
+    uint8_t mac[SHA256_SIZE], differs = 0;
+
+    if (p->state == SAYS_HELLO) {
+        memcpy (&p->hello, p->body, sizeof (p->hello));
+        p->hello.host[sizeof (p->hello.host) - 1] = '\0';
+        if (env_random (p->nonce, sizeof (p->nonce), err) < 0)
+            return -1;
+        memcpy (challenge.nonce, p->nonce, sizeof (p->nonce));
+        env_prove (hub->token, "hub", &p->hello, p->nonce, challenge.mac);
+        p->state = PROVES;
+        next_frame (p);
+        if (env_send (p->fd, ENV_CHALLENGE, &challenge, sizeof (challenge), &deadline) < 0)
+            drop_stranger (hub, p, false);
+        return 0;
+    }
+    env_prove (hub->token, "rank", &p->hello, p->nonce, mac);
+    for (int i = 0; i < SHA256_SIZE; i++)
+        differs |= (uint8_t)(mac[i] ^ (uint8_t)p->body[i]);
+    next_frame (p);
+    if (differs) {
+        tell_failure (p, EACCES, "bootstrap env: rank 0 has another MEGATRON_BOOTSTRAP_TOKEN");
+        drop_stranger (hub, p, true);
+        return 0;
+    }
+    if (p->hello.world != (uint32_t)hub->size || p->hello.rank == 0
+        || p->hello.rank >= (uint32_t)hub->size || hub->rank[p->hello.rank].fd >= 0)
+        return refuse_hello (hub, p, err);
+    p->state = BELONGS;
+    hub->rank[p->hello.rank] = *p;
+    *p = (struct peer){ .fd = -1 };
+    return 0;
+}
+
+/* Append "ranks 1, 4 and 3 more" of those without a connection (or, with 'data', without data). */
+static int name_missing (const struct env_hub *hub, bool data, char *text, size_t max)
+{
+    int missing = 0;
+    size_t len = 0;
+
+    for (int r = 1; r < hub->size; r++) {
+        const struct peer *p = &hub->rank[r];
+        bool whole = p->have >= sizeof (p->header) && p->have == sizeof (p->header) + p->header.len;
+
+        if (p->fd >= 0 && (!data || whole))
+            continue;
+        if (missing++ < NAMED_MAX && len < max)
+            len += (size_t)snprintf (text + len, max - len, "%s%d", missing > 1 ? ", " : "", r);
+    }
+    if (missing > NAMED_MAX && len < max)
+        snprintf (text + len, max - len, " and %d more", missing - NAMED_MAX);
+    return missing;
+}
+
+static int refuse_meeting (struct env_hub *hub, double seconds, struct mg_error *err)
+{
+    char ranks[160] = "", others[200] = "";
+    int missing = name_missing (hub, false, ranks, sizeof (ranks));
+
+    if (hub->wrong_tokens > 0)
+        snprintf (others, sizeof (others), "; %d connections had another "
+                  "MEGATRON_BOOTSTRAP_TOKEN, the last from %s", hub->wrong_tokens,
+                  hub->last_stranger);
+    else if (hub->strangers > 0)
+        snprintf (others, sizeof (others), "; %d connections were not of this program, the last "
+                  "from %s", hub->strangers, hub->last_stranger);
+    mg_error_set (err, ETIMEDOUT, "bootstrap env: rank%s %s of %d ha%s not come within %g s%s",
+                  missing == 1 ? "" : "s", ranks, hub->size, missing == 1 ? "s" : "ve", seconds,
+                  others);
+    return fail_all (hub, err);
+}
+
+/* Wait for news of the listener and of strangers. */
+static int poll_strangers (struct env_hub *hub, int ms)
+{
+    int n = 0;
+
+    hub->polls[n++] = (struct pollfd){ .fd = hub->fd, .events = POLLIN };
+    for (int i = 0; i < STRANGERS_MAX; i++)
+        hub->polls[n++] = (struct pollfd){ .fd = hub->stranger[i].fd, .events = POLLIN };
+    return poll (hub->polls, (nfds_t)n, ms);
+}
+
+int env_hub_meet (struct env_hub *hub, struct env_hello *hello, double seconds,
+                  struct mg_error *err)
+{
+    struct timespec deadline = env_deadline (seconds);
+    int left = hub->size - 1;
+
+    while (left > 0) {
+        int ms = env_left_ms (&deadline);
+
+        if (ms == 0)
+            return refuse_meeting (hub, seconds, err);
+        if (poll_strangers (hub, ms < 1000 ? ms : 1000) > 0 && hub->polls[0].revents)
+            accept_peer (hub);
+        for (int i = 0; i < STRANGERS_MAX; i++) {
+            struct peer *p = &hub->stranger[i];
+            int rc = p->fd < 0 ? 0 : read_frame (p);
+
+            if (rc < 0 || (p->fd >= 0 && env_left_ms (&p->deadline) == 0))
+                drop_stranger (hub, p, false);
+            else if (rc > 0 && hear_stranger (hub, p, err) < 0)
+                return fail_all (hub, err);
+        }
+        left = 0;
+        for (int r = 1; r < hub->size; r++)
+            left += hub->rank[r].fd < 0;
+    }
+    for (int r = 1; r < hub->size; r++)
+        hello[r] = hub->rank[r].hello;
+    for (int i = 0; i < STRANGERS_MAX; i++)
+        close_peer (&hub->stranger[i]);
+    close (hub->fd); // nobody else belongs to the job
+    hub->fd = -1;
+    return 0;
+}
+
+/* --- collective calls --- */
+
+/* Read until each rank has given a whole frame. */
+static int gather (struct env_hub *hub, double seconds, struct mg_error *err)
+{
+    struct timespec deadline = env_deadline (seconds);
+    char ranks[160] = "";
+    int left;
+
+    for (;;) {
+        int ms = env_left_ms (&deadline);
+
+        left = 0;
+        for (int r = 1; r < hub->size; r++) {
+            struct peer *p = &hub->rank[r];
+            int rc = read_frame (p);
+
+            if (rc < 0) {
+                mg_error_set (err, ECONNRESET, "bootstrap env: rank %d has ended", r);
+                close_peer (p);
+                return fail_all (hub, err);
+            }
+            hub->polls[r] = (struct pollfd){ .fd = rc == 0 ? p->fd : -1, .events = POLLIN };
+            left += rc == 0;
+        }
+        if (left == 0)
+            return 0;
+        if (ms == 0) {
+            name_missing (hub, true, ranks, sizeof (ranks));
+            mg_error_set (err, ETIMEDOUT, "bootstrap env: rank%s %s of %d ha%s not come within "
+                          "%g s", left == 1 ? "" : "s", ranks, hub->size,
+                          left == 1 ? "s" : "ve", seconds);
+            return fail_all (hub, err);
+        }
+        hub->polls[0] = (struct pollfd){ .fd = -1 };
+        poll (hub->polls, (nfds_t)hub->size, ms);
+    }
+}
+
+static char *append (char *at, const void *data, size_t len)
+{
+    const uint64_t bytes = len;
+
+    memcpy (at, &bytes, sizeof (bytes));
+    if (len > 0)
+        memcpy (at + sizeof (bytes), data, len);
+    return at + sizeof (bytes) + len;
+}
+
+int env_hub_exchange (struct env_hub *hub, const void *own, size_t len, double seconds,
+                      char **answer, size_t *answer_len, struct mg_error *err)
+{
+    struct timespec deadline;
+    size_t total = len + sizeof (uint64_t) * (size_t)hub->size;
+    char *at;
+
+    if (gather (hub, seconds, err) < 0)
+        return -1;
+    for (int r = 1; r < hub->size; r++)
+        total += hub->rank[r].header.len;
+    if (total > ENV_ANSWER_MAX || !(*answer = malloc (total))) {
+        mg_error_set (err, ENOMEM, "bootstrap env: the ranks exchange %zu bytes, want %d at most",
+                      total, ENV_ANSWER_MAX);
+        return fail_all (hub, err);
+    }
+    at = append (*answer, own, len);
+    for (int r = 1; r < hub->size; r++) {
+        at = append (at, hub->rank[r].body, hub->rank[r].header.len);
+        next_frame (&hub->rank[r]);
+    }
+    *answer_len = total;
+    deadline = env_deadline (seconds);
+    for (int r = 1; r < hub->size; r++) {
+        if (env_send (hub->rank[r].fd, ENV_ANSWER, *answer, total, &deadline) == 0)
+            continue;
+        mg_error_set (err, errno, "bootstrap env: rank %d has ended", r);
+        free (*answer);
+        return fail_all (hub, err);
+    }
+    return 0;
+}
