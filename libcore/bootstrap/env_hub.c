@@ -119,14 +119,21 @@ error:
 
 /* --- what is said to ranks --- */
 
+/* Send the reason, and take what the rank is still sending: the connection would be reset if it were
+ * closed with unread bytes, and the reason would be lost.
+ */
 static void tell_failure (const struct peer *p, int errnum, const char *text)
 {
     struct env_fail fail = { .errnum = (uint32_t)errnum };
     struct timespec deadline = env_deadline (TELL_SECONDS);
+    char unread;
 
     snprintf (fail.text, sizeof (fail.text), "%s", text);
-    if (p->fd >= 0)
-        env_send (p->fd, ENV_FAIL, &fail, sizeof (fail), &deadline);
+    if (p->fd < 0 || env_send (p->fd, ENV_FAIL, &fail, sizeof (fail), &deadline) < 0)
+        return;
+    shutdown (p->fd, SHUT_WR);
+    while (env_recv (p->fd, &unread, 1, &deadline) == 0)
+        ;
 }
 
 /* Tell all ranks, and hand the failure on. */

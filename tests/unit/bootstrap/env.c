@@ -1,0 +1,304 @@
+/* env - test the bootstrap by environment variables: ranks are processes of this test */
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "libcore/bootstrap/bootstrap.h"
+#include "tests/tap/tap.h"
+
+enum { RANKS_MAX = 16 };
+
+/* What a rank does: a text for the test, which it writes to 'out'. */
+typedef void rank_f (FILE *out);
+
+struct ranks {
+    int world, port;
+    pid_t pid[RANKS_MAX];
+    int fd[RANKS_MAX];
+    int n;
+};
+
+static double timeout = 20;
+
+static int free_port (void)
+{
+    struct sockaddr_in a = { .sin_family = AF_INET };
+    socklen_t len = sizeof (a);
+    int fd = socket (AF_INET, SOCK_STREAM, 0);
+
+    a.sin_addr.s_addr = htonl (INADDR_LOOPBACK);
+    if (bind (fd, (struct sockaddr *)&a, len) < 0
+        || getsockname (fd, (struct sockaddr *)&a, &len) < 0)
+        bail_out ("no port");
+    close (fd);
+    return ntohs (a.sin_port);
+}
+
+static void set_number (const char *name, int value)
+{
+    char text[16];
+
+    snprintf (text, sizeof (text), "%d", value);
+    setenv (name, text, 1);
+}
+
+static void set_variables (int rank, int world, int port)
+{
+    setenv ("MEGATRON_BOOTSTRAP", "env", 1);
+    setenv ("MASTER_ADDR", "127.0.0.1", 1);
+    set_number ("RANK", rank);
+    set_number ("WORLD_SIZE", world);
+    set_number ("LOCAL_RANK", rank);
+    set_number ("LOCAL_WORLD_SIZE", world);
+    set_number ("MASTER_PORT", port);
+}
+
+/* Start a rank; "NAME=VALUE" of 'more', if not NULL, is set in it, too. */
+static void start_rank (struct ranks *all, int rank, rank_f *does, const char *more)
+{
+    int fds[2];
+    FILE *out;
+
+    if (pipe (fds) < 0)
+        bail_out ("no pipe");
+    if ((all->pid[all->n] = fork ()) == 0) {
+        close (fds[0]);
+        set_variables (rank, all->world, all->port);
+        if (more)
+            putenv ((char *)(uintptr_t)more);
+        out = fdopen (fds[1], "w");
+        does (out);
+        fclose (out);
+        _exit (0);
+    }
+    close (fds[1]);
+    all->fd[all->n++] = fds[0];
+}
+
+/* The text of the i-th rank that was started, once it has ended. */
+static const char *text_of (struct ranks *all, int i)
+{
+    static char text[RANKS_MAX][1024];
+    ssize_t n, len = 0;
+
+    while ((n = read (all->fd[i], text[i] + len, sizeof (text[i]) - 1 - (size_t)len)) > 0)
+        len += n;
+    text[i][len] = '\0';
+    close (all->fd[i]);
+    waitpid (all->pid[i], NULL, 0);
+    return text[i];
+}
+
+/* Does the text contain this? */
+static void has (const char *text, const char *want, const char *what)
+{
+    ok (strstr (text, want) != NULL, "%s: %s", what, text);
+}
+
+static struct ranks make_ranks (int world)
+{
+    return (struct ranks){ .world = world, .port = free_port () };
+}
+
+static void meets (FILE *out)
+{
+    struct mg_error err = { "" };
+    struct bootstrap *b = bootstrap_create (timeout, &err);
+    const struct bootstrap_info *info;
+    char data[32], more[2000];
+    size_t len;
+    int good = 0;
+
+    if (!b) {
+        fprintf (out, "%s", err.text);
+        return;
+    }
+    info = bootstrap_info (b);
+    snprintf (data, sizeof (data), "rank %d", info->rank);
+    memset (more, 'x', sizeof (more));
+    for (int round = 0; round < 3; round++) {
+        const void *give = round == 1 ? more : data;
+        size_t size = round == 1 ? 1 + 100 * (size_t)info->rank : strlen (data) + 1;
+
+        if (bootstrap_exchange (b, give, size, &err) < 0 || bootstrap_barrier (b, &err) < 0) {
+            fprintf (out, "%s", err.text);
+            return;
+        }
+        for (int r = 0; r < info->size; r++) {
+            char got[2000], want[32];
+
+            snprintf (want, sizeof (want), "rank %d", r);
+            if (bootstrap_peer_data (b, r, got, sizeof (got), &len, &err) < 0)
+                fprintf (out, "%s", err.text);
+            else if (round == 1)
+                good += len == 1 + 100 * (size_t)r && got[len - 1] == 'x';
+            else
+                good += strcmp (got, want) == 0 && bootstrap_task_of (b, r) == r;
+        }
+    }
+    fprintf (out, "%s %d/%d node %d of %d local %d of %d: %d", info->backend, info->rank, info->size,
+             info->node, info->num_nodes, info->local_rank, info->local_size, good);
+    bootstrap_destroy (b);
+}
+
+static void leaves (FILE *out)
+{
+    struct bootstrap *b = bootstrap_create (timeout, NULL);
+
+    fprintf (out, "%s", b ? "leaves" : "did not come");
+    bootstrap_destroy (b);
+}
+
+static void test_good (int world)
+{
+    struct ranks all = make_ranks (world);
+    char want[100];
+
+    for (int r = world; r-- > 0;)
+        start_rank (&all, r, meets, NULL);
+    for (int r = 0; r < world; r++) {
+        snprintf (want, sizeof (want), "env %d/%d node 0 of 1 local %d of %d: %d", r, world, r,
+                  world, 3 * world);
+        is_str (text_of (&all, world - 1 - r), want, "rank %d of %d", r, world);
+    }
+}
+
+/* All ranks but rank 'out' come, and tell the same. */
+static void test_missing (void)
+{
+    struct ranks all = make_ranks (4);
+
+    timeout = 1;
+    start_rank (&all, 0, meets, NULL);
+    start_rank (&all, 2, meets, NULL);
+    is_str (text_of (&all, 0), "bootstrap env: ranks 1, 3 of 4 have not come within 1 s",
+            "rank 0 names who is missing");
+    is_str (text_of (&all, 1), "bootstrap env: ranks 1, 3 of 4 have not come within 1 s",
+            "and tells the others");
+    all = make_ranks (2);
+    start_rank (&all, 1, meets, NULL);
+    has (text_of (&all, 0), "has not come within 1 s: Connection refused", "no hub");
+    timeout = 20;
+}
+
+static void test_wrong (void)
+{
+    struct ranks all = make_ranks (3);
+
+    start_rank (&all, 0, meets, NULL);
+    start_rank (&all, 1, meets, NULL);
+    start_rank (&all, 1, meets, NULL);
+    has (text_of (&all, 0), "rank 1 is there twice: from 127.0.0.1 and from 127.0.0.1", "twice");
+    all = make_ranks (2);
+    start_rank (&all, 0, meets, NULL);
+    start_rank (&all, 1, meets, "WORLD_SIZE=3");
+    has (text_of (&all, 0), "rank 1 from 127.0.0.1 has WORLD_SIZE 3, rank 0 has 2", "sizes");
+    has (text_of (&all, 1), "has WORLD_SIZE 3, rank 0 has 2", "on both");
+    timeout = 1;
+    all = make_ranks (2);
+    start_rank (&all, 0, meets, "MEGATRON_BOOTSTRAP_TOKEN=0123456789abcdef");
+    start_rank (&all, 1, meets, "MEGATRON_BOOTSTRAP_TOKEN=0123456789abcdeg");
+    has (text_of (&all, 0), "rank 1 of 2 has not come within 1 s; 1 connections had another "
+          "MEGATRON_BOOTSTRAP_TOKEN", "another token");
+    is_str (text_of (&all, 1), "bootstrap env: rank 0 has another MEGATRON_BOOTSTRAP_TOKEN",
+            "on both");
+    timeout = 20;
+    all = make_ranks (2);
+    start_rank (&all, 0, meets, "MEGATRON_BOOTSTRAP_TOKEN=0123456789abcdef");
+    start_rank (&all, 1, meets, "MEGATRON_BOOTSTRAP_TOKEN=0123456789abcdef");
+    has (text_of (&all, 0), "env 0/2", "the same token");
+    has (text_of (&all, 1), "env 1/2", "on both");
+    all = make_ranks (2);
+    start_rank (&all, 0, meets, NULL);
+    start_rank (&all, 1, leaves, NULL);
+    is_str (text_of (&all, 1), "leaves", "a rank that leaves");
+    is_str (text_of (&all, 0), "bootstrap env: rank 1 has ended", "is named");
+    all = make_ranks (2);
+    start_rank (&all, 0, leaves, NULL);
+    start_rank (&all, 1, meets, NULL);
+    is_str (text_of (&all, 0), "leaves", "rank 0, too");
+    is_str (text_of (&all, 1), "bootstrap env: rank 0 has ended", "is named");
+}
+
+/* Connections of others do not hold the ranks up. */
+static void test_strangers (void)
+{
+    static const char garbage[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    struct ranks all = make_ranks (3);
+    struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons ((uint16_t)all.port) };
+    int silent, loud, tries = 0;
+
+    a.sin_addr.s_addr = htonl (INADDR_LOOPBACK);
+    start_rank (&all, 0, meets, NULL);
+    do {
+        silent = socket (AF_INET, SOCK_STREAM, 0);
+        if (connect (silent, (struct sockaddr *)&a, sizeof (a)) == 0)
+            break;
+        close (silent);
+        silent = -1;
+        usleep (10000);
+    } while (tries++ < 2000);
+    loud = socket (AF_INET, SOCK_STREAM, 0);
+    ok (silent >= 0 && connect (loud, (struct sockaddr *)&a, sizeof (a)) == 0
+            && send (loud, garbage, sizeof (garbage), MSG_NOSIGNAL) > 0, "strangers come first");
+    start_rank (&all, 1, meets, NULL);
+    start_rank (&all, 2, meets, NULL);
+    for (int r = 0; r < 3; r++)
+        has (text_of (&all, r), ": 9", "a rank beside strangers");
+    close (silent);
+    close (loud);
+}
+
+/* --- variables --- */
+
+static void refuse (const char *name, const char *value, const char *want)
+{
+    struct mg_error err = { "" };
+
+    set_variables (0, 2, 1);
+    if (value)
+        setenv (name, value, 1);
+    else
+        unsetenv (name);
+    ok (!bootstrap_create (1, &err) && strstr (err.text, want), "%s=%s: %s", name,
+        value ? value : "", err.text);
+    unsetenv (name);
+}
+
+static void test_badparam (void)
+{
+    refuse ("MEGATRON_BOOTSTRAP", "pmi", "MEGATRON_BOOTSTRAP is \"pmi\", want env");
+    refuse ("RANK", NULL, "wants RANK: it is not set");
+    refuse ("RANK", "2", "RANK");
+    refuse ("RANK", "-1", "RANK");
+    refuse ("WORLD_SIZE", "x", "WORLD_SIZE");
+    refuse ("WORLD_SIZE", "0", "WORLD_SIZE");
+    refuse ("LOCAL_RANK", "2", "LOCAL_RANK");
+    refuse ("LOCAL_WORLD_SIZE", "3", "LOCAL_WORLD_SIZE");
+    refuse ("MASTER_PORT", "65536", "MASTER_PORT");
+    refuse ("MASTER_ADDR", NULL, "wants MASTER_ADDR");
+    refuse ("MASTER_ADDR", "host.invalid", "has no address");
+    refuse ("MASTER_ADDR", "192.0.2.1", "is beyond this machine: want MEGATRON_BOOTSTRAP_TOKEN");
+    refuse ("MEGATRON_BOOTSTRAP_TOKEN", "short", "has 5 characters, want 16 to");
+    setenv ("MEGATRON_BOOTSTRAP_TOKEN", "0123456789abcdef", 1);
+    refuse ("MASTER_ADDR", "192.0.2.1", "is not one of this machine");
+    unsetenv ("MEGATRON_BOOTSTRAP_TOKEN");
+}
+
+int main (void)
+{
+    for (int world = 1; world <= 5; world += 2)
+        test_good (world);
+    test_missing ();
+    test_wrong ();
+    test_strangers ();
+    test_badparam ();
+    return done_testing ();
+}
