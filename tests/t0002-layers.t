@@ -17,6 +17,7 @@ schedule optim data checkpoint
 args
 train
 api
+plugin
 cmd
 '
 # Who may use less than the layers say.

@@ -26,7 +26,7 @@ export LD_LIBRARY_PATH
 ok "[ -e '$LD_LIBRARY_PATH/libmegatron.so' ]" "the library is where it says"
 examples=$(find "$dest" -type d -name examples)
 is "$(cd "$examples" && echo *)" \
-    "Makefile many-nodes.sbatch one-node.sbatch pytorch.sbatch requeue.sbatch ring.c train.c" \
+    "Makefile container.sbatch many-nodes.sbatch one-machine.sh one-node.sbatch pytorch.sbatch requeue.sbatch ring.c train.c" \
     "the examples are installed"
 missing=
 for name in libmegatron megatron $(nm -D --defined-only "$MG_BUILDDIR/.libs/libmegatron.so" \

@@ -20,6 +20,7 @@
 #include "config.h"
 #include "libcore/base/module.h"
 #include "libcore/base/timed.h"
+#include "libcore/bootstrap/bootstrap.h"
 #include "libcore/device/device.h"
 #include "megatron/version.h"
 
@@ -56,6 +57,23 @@ static void check_modules (json_t *findings)
                         modules[i].transport && transport ? DOCTOR_WARN : DOCTOR_FAIL,
                         modules[i].name, modules[i].advice, "%s", err.text);
     }
+}
+
+/* How ranks that start here would find each other, and what they would talk through. */
+static void check_run (json_t *findings)
+{
+    const char *how = bootstrap_is_env () ? "the variables RANK, MASTER_ADDR ..."
+                      : getenv ("PMIX_NAMESPACE") ? "PMIx" : "megatron launch, srun or mpirun";
+    bool mpi = !bootstrap_is_env () && module_load ("comm_mpi", "", NULL);
+
+    if (mpi || module_load ("comm_ucx", "", NULL))
+        doctor_add (findings, DOCTOR_OK, "transport", NULL, "ranks that start here find each other "
+                    "by %s, and talk through %s%s", how, mpi ? "MPI" : "UCX",
+                    mpi ? " (under megatron launch through UCX)" : "");
+    else
+        doctor_add (findings, DOCTOR_FAIL, "transport", "build with libopenmpi-dev or libucx-dev",
+                    "ranks that start here find each other by %s, but cannot talk: there is no "
+                    "module for MPI or UCX", how);
 }
 
 /* Set 'dir' to the lib directory beside the bin directory of this program. */
@@ -299,6 +317,7 @@ void doctor_check_machine (json_t *findings)
 {
     check_library (findings);
     check_modules (findings);
+    check_run (findings);
     check_memlock (findings);
     check_nofile (findings);
     check_shm (findings);

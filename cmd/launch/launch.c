@@ -20,8 +20,8 @@
 static void print_help (void)
 {
     printf ("Usage: megatron launch -n N [OPTION...] PROGRAM [ARGUMENT...]\n\n"
-            "Start N ranks of a program on this machine.  They find each other by variables of the\n"
-            "environment, without Slurm, PMIx and MPI.\n\n"
+            "Start N ranks of a program on this machine.  They find each other by variables of\n"
+            "the environment, without Slurm, PMIx and MPI.\n\n"
             "  -n, --ntasks=N             number of ranks\n");
     for (int id = 0; id < OPTION_NUM; id++) {
         char left[64];

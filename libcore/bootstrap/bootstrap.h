@@ -1,11 +1,11 @@
 /* bootstrap - this process's rank, the other ranks of the job, and exchanges of bytes
  * between all ranks.
  *
- * Three backends: "env" with MEGATRON_BOOTSTRAP=env, where variables say the rank and where rank 0
- * is (megatron launch, containers, other launchers); else "pmix" when a launcher offers PMIx
- * (PMIX_NAMESPACE is set: srun --mpi=pmix, mpirun), "self" for a process alone.  A process that Slurm started as one
- * of several tasks without PMIx gets an error that names the missing srun option.  The
- * PMIx backend is a loadable module, so that a rank alone loads neither PMIx nor MPI.
+ * Three backends.  "env" with MEGATRON_BOOTSTRAP=env: variables say the rank and where rank 0 is
+ * (megatron launch, containers, other launchers).  Else "pmix" when a launcher offers PMIx
+ * (PMIX_NAMESPACE is set: srun --mpi=pmix, mpirun), and "self" for a process alone.  A process that
+ * Slurm started as one of several tasks without PMIx gets an error that names the missing srun
+ * option.  The PMIx backend is a loadable module, so that a rank alone loads neither PMIx nor MPI.
  */
 #ifndef LIBCORE_BOOTSTRAP_BOOTSTRAP_H
 #define LIBCORE_BOOTSTRAP_BOOTSTRAP_H

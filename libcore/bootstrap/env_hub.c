@@ -119,8 +119,8 @@ error:
 
 /* --- what is said to ranks --- */
 
-/* Send the reason, and take what the rank is still sending: the connection would be reset if it were
- * closed with unread bytes, and the reason would be lost.
+/* Send the reason, and take what the rank is still sending: the connection would be reset if it
+ * were closed with unread bytes, and the reason would be lost.
  */
 static void tell_failure (const struct peer *p, int errnum, const char *text)
 {
@@ -236,8 +236,8 @@ static int refuse_hello (struct env_hub *hub, struct peer *p, struct mg_error *e
     const struct env_hello *h = &p->hello;
 
     if (h->world != (uint32_t)hub->size)
-        mg_error_set (err, EINVAL, "bootstrap env: rank %u from %s has WORLD_SIZE %u, rank 0 has %d",
-                      h->rank, p->from, h->world, hub->size);
+        mg_error_set (err, EINVAL, "bootstrap env: rank %u from %s has WORLD_SIZE %u, rank 0 has "
+                      "%d", h->rank, p->from, h->world, hub->size);
     else if (h->rank == 0 || h->rank >= (uint32_t)hub->size)
         mg_error_set (err, EINVAL, "bootstrap env: rank %u is there twice, or is no rank of %d: "
                       "from %s", h->rank, hub->size, p->from);
@@ -248,8 +248,8 @@ static int refuse_hello (struct env_hub *hub, struct peer *p, struct mg_error *e
     return -1;
 }
 
-/* A whole frame of a connection that has not proved anything.  -1 and a text if the job is not what
- * it should be.
+/* A whole frame of a connection that has not proved anything.  -1 and a text if the job is not
+ * what it should be.
  */
 static int hear_stranger (struct env_hub *hub, struct peer *p, struct mg_error *err)
 {

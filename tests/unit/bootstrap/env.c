@@ -143,8 +143,8 @@ static void meets (FILE *out)
                 good += strcmp (got, want) == 0 && bootstrap_task_of (b, r) == r;
         }
     }
-    fprintf (out, "%s %d/%d node %d of %d local %d of %d: %d", info->backend, info->rank, info->size,
-             info->node, info->num_nodes, info->local_rank, info->local_size, good);
+    fprintf (out, "%s %d/%d node %d of %d local %d of %d: %d", info->backend, info->rank,
+             info->size, info->node, info->num_nodes, info->local_rank, info->local_size, good);
     bootstrap_destroy (b);
 }
 
