@@ -11,8 +11,9 @@
  * launch_describe() with a function that calls the kernel, and with the sizes of its parameters,
  * and then calls cudaLaunchKernelExC().  A kernel that was never described cannot run.
  *
- * Environment: MG_CUDA_THREADS is the order in which threads and blocks run.  0 or unset: ascending;
- * 1: descending; any other number: the seed of a random order, another one after each barrier.
+ * Environment: MG_CUDA_THREADS is the order in which threads and blocks run.  0 or unset:
+ * ascending; 1: descending; any other number: the seed of a random order, another one for each
+ * round of the threads.
  */
 #ifndef TESTS_CUDA_LAUNCH_H
 #define TESTS_CUDA_LAUNCH_H
@@ -64,8 +65,8 @@ struct launch_request {
 /* Run all blocks of the grid.  Blocks until the last one has ended.  Returns a cudaError_t:
  * 0, 98 (not described), 700 (address), 715 (illegal instruction: none here),
  * 716 (misaligned), 719 (barriers that do not meet, a race, __trap()).
- * After an error the rest of the grid has not run, the reason is on stderr, and launch_reason() of this thread
- * returns it.
+ * After an error the rest of the grid has not run, the reason is on stderr, and launch_reason()
+ * of this thread returns it.
  */
 int launch_run (const struct launch_request *request);
 
