@@ -7,6 +7,8 @@
 #ifndef KERNELS_CUDA_BLOCK_H
 #define KERNELS_CUDA_BLOCK_H
 
+#include <errno.h>
+
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/ptx.h"
 

@@ -6,8 +6,6 @@
  * and forms the column sums of the group in order; a second kernel adds the groups in order.
  */
 
-#include <errno.h>
-
 #include "kernels/cuda/block.h"
 
 enum { KEPT = 48 << 10 }; /* bytes of shared memory that every launch may have */

@@ -279,27 +279,28 @@ inline float device_exp2f (float x) { launch_note_exp (); return (exp2f) (x); }
 inline float __expf (float x) { return device_expf (x); }
 #define expf(x) device_expf (x)
 #define exp2f(x) device_exp2f (x)
+/* As in CUDA, min() and max() of floats are fminf() and fmaxf(): a NaN loses. */
 template <typename A, typename B> DEVICE_QUIET std::common_type_t<A, B> min (A a, B b)
 {
     std::common_type_t<A, B> x = a, y = b;
 
-    return x < y ? x : y;
+    return x < y || y != y ? x : y;
 }
 template <typename A, typename B> DEVICE_QUIET std::common_type_t<A, B> max (A a, B b)
 {
     std::common_type_t<A, B> x = a, y = b;
 
-    return x < y ? y : x;
+    return x > y || y != y ? x : y;
 }
 
 /* Launches: describe the kernel, then call the runtime as the toolkit's template does. */
 template <typename... P> struct device_call {
     template <size_t... I>
-    static void expand (const void *kernel, void **args, std::index_sequence<I...>)
+    DEVICE_QUIET static void expand (const void *kernel, void **args, std::index_sequence<I...>)
     {
         ((void (*) (P...))kernel) (*(std::remove_reference_t<P> *)args[I]...);
     }
-    static void run (const void *kernel, void **args)
+    DEVICE_QUIET static void run (const void *kernel, void **args)
     {
         expand (kernel, args, std::index_sequence_for<P...> ());
     }
@@ -319,7 +320,9 @@ inline cudaError_t device_launch (const char *name, const cudaLaunchConfig_t *co
         return cudaLaunchKernelExC (config, (const void *)kernel, list);
     }(std::forward<A> (args)...);
 }
-#define DEVICE_SECOND(config, kernel, ...) #kernel
+#define DEVICE_TEXT(x) #x
+#define DEVICE_PLACE(line) __FILE__ ":" DEVICE_TEXT (line)
+#define DEVICE_SECOND(config, kernel, ...) #kernel " of " DEVICE_PLACE (__LINE__)
 #define cudaLaunchKernelEx(...) device_launch (DEVICE_SECOND (__VA_ARGS__, ), __VA_ARGS__)
 
 #include "tests/cuda/ptx_host.h"

@@ -1,8 +1,10 @@
 /* direct.cpp - device memory and launches without a runtime */
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <map>
 
@@ -12,24 +14,55 @@
 #include "tests/cuda/launch.h"
 
 struct memory {
-    char *base; /* of malloc() */
-    size_t size;
+    char *pages; /* of mmap(), the last one no memory */
+    size_t mapped, size;
 };
+
+enum { PAGE = 4096 };
 
 static std::map<const char *, memory> memories;
 static bool all_allowed;
 
+/* Device code has accessed what is no memory. */
+static void on_fault (int, siginfo_t *info, void *)
+{
+    launch_fault (info->si_addr);
+    signal (SIGSEGV, SIG_DFL); // not device code: the program fails as it would
+}
+
+static void handle_faults (void)
+{
+    static char stack[64 << 10];
+    stack_t alternative = {};
+    struct sigaction action = {};
+
+    alternative.ss_sp = stack;
+    alternative.ss_size = sizeof (stack);
+    sigaltstack (&alternative, nullptr);
+    action.sa_sigaction = on_fault;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    sigaction (SIGSEGV, &action, nullptr);
+}
+
+/* The memory ends at a page without access, if that leaves it aligned. */
 void *direct_alloc (size_t size, size_t offset)
 {
-    char *base = (char *)aligned_alloc (256, (size + offset + 511) / 256 * 256);
+    size_t room = (size + offset + 255) / 256 * 256;
+    size_t mapped = (room + PAGE - 1) / PAGE * PAGE + PAGE;
+    char *pages = (char *)mmap (nullptr, mapped, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *p = pages + mapped - PAGE - room + offset;
 
-    if (!base) {
+    if (pages == MAP_FAILED) {
         fprintf (stderr, "direct: no memory for %zu bytes\n", size);
         exit (1);
     }
-    memset (base + offset, 0xff, size);
-    memories[base + offset] = { base, size };
-    return base + offset;
+    if (memories.empty ())
+        handle_faults ();
+    mprotect (pages + mapped - PAGE, PAGE, PROT_NONE);
+    memset (p, 0xff, size);
+    memories[p] = { pages, mapped, size };
+    return p;
 }
 
 void direct_free (void *p)
@@ -38,7 +71,7 @@ void direct_free (void *p)
 
     if (found == memories.end ())
         return;
-    free (found->second.base);
+    munmap (found->second.pages, found->second.mapped);
     memories.erase (found);
 }
 
@@ -79,4 +112,35 @@ cudaError_t cudaLaunchKernelExC (const cudaLaunchConfig_t *config, const void *k
 const char *cudaGetErrorString (cudaError_t)
 {
     return launch_reason ();
+}
+
+/* The few calls that conform.cu and faults.cu need besides. */
+
+cudaError_t cudaMalloc (void **p, size_t size)
+{
+    *p = direct_alloc (size, 0);
+    return cudaSuccess;
+}
+
+cudaError_t cudaFree (void *p)
+{
+    direct_free (p);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy (void *to, const void *from, size_t size, enum cudaMemcpyKind)
+{
+    memcpy (to, from, size);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemset (void *p, int value, size_t size)
+{
+    memset (p, value, size);
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize (void)
+{
+    return cudaSuccess;
 }

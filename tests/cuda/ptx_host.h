@@ -68,17 +68,20 @@ template <int N, bool TRANS> struct device_ldmatrix {
     uint32_t *out;
     uint16_t row[8];
 
+    DEVICE_QUIET static uint32_t at (void **rows, int r, int c)
+    {
+        return ((device_ldmatrix *)rows[r])->row[c];
+    }
     DEVICE_QUIET static void combine (void **lanes, unsigned)
     {
         for (int lane = 0; lane < 32; lane++)
             for (int i = 0; i < N; i++) {
                 int g = lane / 4, t = lane % 4 * 2;
-                auto at = [&] (int r, int c) {
-                    return (uint32_t)((device_ldmatrix *)lanes[8 * i + r])->row[c];
-                };
+                uint32_t low = TRANS ? at (lanes + 8 * i, t, g) : at (lanes + 8 * i, g, t);
+                uint32_t high
+                    = TRANS ? at (lanes + 8 * i, t + 1, g) : at (lanes + 8 * i, g, t + 1);
 
-                ((device_ldmatrix *)lanes[lane])->out[i]
-                    = TRANS ? at (t + 1, g) << 16 | at (t, g) : at (g, t + 1) << 16 | at (g, t);
+                ((device_ldmatrix *)lanes[lane])->out[i] = high << 16 | low;
             }
     }
     DEVICE_QUIET static void run (uint32_t *out, const void *row, const char *file, int line)

@@ -4,8 +4,7 @@
  * pages when they are first needed.
  */
 
-#include <stdio.h>
-#include <stdlib.h>
+#include <dlfcn.h>
 
 #include <algorithm>
 #include <atomic>
@@ -148,15 +147,17 @@ void watch_warp (unsigned warp, unsigned mask)
                 w->met[(warp * 32 + i) * 32 + j] = w->syncs[warp * 32 + j];
 }
 
-/* True if an earlier access is ordered before what the running thread does now. */
-static bool is_ordered (const watch *w, const struct stamp *s)
+/* True if an earlier access is ordered before what the running thread does now.  'shared': the
+ * memory is the block's, so what other blocks did there was somewhere else.
+ */
+static bool is_ordered (const watch *w, const struct stamp *s, bool shared)
 {
     const struct launch_thread *t = launch_self;
 
     if (s->launch != w->launch)
         return true;
     if (s->block != w->block)
-        return false;
+        return shared;
     if (s->thread == t->linear || s->barrier < w->barrier)
         return true;
     return s->thread / 32 == t->warp && s->sync < w->met[t->linear * 32 + s->thread % 32];
@@ -184,18 +185,21 @@ static void note_read (struct cell *c, const struct stamp *now)
 }
 
 /* A reader of the cell that nothing orders before the running thread, or NULL. */
-static const struct stamp *unordered_reader (const watch *w, const struct cell *c)
+static const struct stamp *unordered_reader (const watch *w, const struct cell *c,
+                                            bool shared)
 {
     if (c->read.launch != w->launch)
         return nullptr;
-    if (!is_ordered (w, &c->read) || c->many_blocks)
+    if (!is_ordered (w, &c->read, shared) || (c->many_blocks && !shared))
         return &c->read;
-    if (c->read.barrier == w->barrier && c->warps & ~(1u << launch_self->warp))
+    if (c->read.block == w->block && c->read.barrier == w->barrier
+        && c->warps & ~(1u << launch_self->warp))
         return &c->read;
-    return is_ordered (w, &c->read_before) ? nullptr : &c->read_before;
+    return is_ordered (w, &c->read_before, shared) ? nullptr : &c->read_before;
 }
 
-static void check_races (watch *w, const char *p, unsigned size, enum launch_access access)
+static void check_races (watch *w, const char *p, unsigned size, enum launch_access access,
+                         bool shared)
 {
     const struct stamp now
         = { w->launch, w->block, w->barrier, w->syncs[launch_self->linear],
@@ -209,22 +213,47 @@ static void check_races (watch *w, const char *p, unsigned size, enum launch_acc
             pg.reset (new page ());
         struct cell *c = &pg->cells[at & (PAGE_BYTES - 1)];
 
-        if (!is_ordered (w, &c->write) && !(now.atomic && c->write.atomic))
+        if (!is_ordered (w, &c->write, shared) && !(now.atomic && c->write.atomic))
             fail_race (p + i, access == LAUNCH_READ ? "a read" : "a write", "write", &c->write);
         if (access == LAUNCH_READ) {
             note_read (c, &now);
             continue;
         }
-        if (const struct stamp *reader = unordered_reader (w, c))
+        if (const struct stamp *reader = unordered_reader (w, c, shared))
             fail_race (p + i, "a write", "read", reader);
         c->write = now;
     }
 }
 
+/* True if the address is in one of the variables of the language (threadIdx ...). */
+static bool is_builtin (const void *p)
+{
+    for (const void *v : { (const void *)&threadIdx, (const void *)&blockIdx,
+                           (const void *)&blockDim, (const void *)&gridDim })
+        if (p >= v && (const char *)p < (const char *)v + sizeof (uint3))
+            return true;
+    return p == (const void *)&launch_self;
+}
+
+/* True if the program may read this constant: nvcc refuses variables of the host in device code. */
+static bool is_constant (const void *p, enum launch_access access)
+{
+    Dl_info info;
+
+    return access == LAUNCH_READ && dladdr (p, &info) != 0;
+}
+
+/* True if the bytes are in the allocation that was found last. */
+static bool is_inside (const watch *w, const void *ptr, unsigned size)
+{
+    const char *p = (const char *)ptr, *base = (const char *)w->base;
+
+    return w->size > 0 && p >= base && p + size <= base + w->size;
+}
+
 static void check_bounds (watch *w, const char *p, unsigned size)
 {
-    if (w->size == 0 || p < (const char *)w->base
-        || p + size > (const char *)w->base + w->size) {
+    if (!is_inside (w, p, size)) {
         if (!launch_shared_bounds (p, &w->base, &w->size)) {
             if (!w->request->bounds) {
                 w->size = 0;
@@ -235,7 +264,7 @@ static void check_bounds (watch *w, const char *p, unsigned size)
                              (const void *)p);
         }
     }
-    if (p < (const char *)w->base || p + size > (const char *)w->base + w->size) {
+    if (!is_inside (w, p, size)) {
         const void *base = w->base;
         size_t has = w->size;
 
@@ -309,18 +338,20 @@ static void note (const void *place, const void *ptr, unsigned size, enum launch
     watch *w = own.get ();
     const void *base;
     size_t has;
+    bool shared;
 
-    if (!launch_self || launch_is_stack (ptr))
+    if (!launch_self || launch_is_stack (ptr) || is_builtin (ptr))
         return;
     w->on = true;
     if ((uintptr_t)ptr % size && (size & (size - 1)) == 0)
         launch_fail (cudaErrorMisalignedAddress, "%u bytes at %p", size, ptr);
+    shared = launch_shared_bounds (ptr, &base, &has);
+    if (!shared && !is_inside (w, ptr, size) && is_constant (ptr, access))
+        return;
     check_bounds (w, (const char *)ptr, size);
-    if (w->size == 0)
-        return; // memory of the host: constants
-    check_races (w, (const char *)ptr, size, access);
+    check_races (w, (const char *)ptr, size, access, shared);
     remember (w, place, (const char *)ptr, size);
-    if (!launch_shared_bounds (ptr, &base, &has))
+    if (!shared)
         (access == LAUNCH_READ ? counts.read_bytes : counts.written_bytes) += size;
 }
 
