@@ -21,7 +21,9 @@ static cudaError_t check_side (struct plane side, size_t width, size_t height, b
     struct runtime_block block;
     size_t size = (height - 1) * side.pitch + width;
 
-    if (!side.p || (height > 1 && side.pitch < width))
+    if (height > 1 && side.pitch < width)
+        return cudaErrorInvalidPitchValue;
+    if (!side.p)
         return cudaErrorInvalidValue;
     if (!runtime_find (side.p, size, &block)) {
         fprintf (stderr, "cuda double: %s: %zu bytes at %p are not within an allocation\n", name,
