@@ -342,12 +342,13 @@ cudaError_t cudaLaunchHostFunc (cudaStream_t handle, cudaHostFn_t function, void
     return runtime_return (e);
 }
 
+/* A kernel is known from its first launch on, so these believe that any address is one. */
 cudaError_t cudaFuncSetAttribute (const void *kernel, cudaFuncAttribute attribute, int value)
 {
     cudaError_t e = runtime_enter ();
     int most = 0;
 
-    if (e == cudaSuccess && !launch_find (kernel))
+    if (e == cudaSuccess && !kernel)
         e = cudaErrorInvalidDeviceFunction;
     if (e == cudaSuccess)
         e = cudaDeviceGetAttribute (&most, cudaDevAttrMaxSharedMemoryPerBlockOptin,
@@ -368,7 +369,7 @@ cudaError_t cudaFuncGetAttributes (cudaFuncAttributes *attributes, const void *k
 {
     cudaError_t e = runtime_enter ();
 
-    if (e == cudaSuccess && !launch_find (kernel))
+    if (e == cudaSuccess && !kernel)
         e = cudaErrorInvalidDeviceFunction;
     if (e != cudaSuccess)
         return runtime_return (e);
@@ -389,7 +390,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor (int *blocks, const vo
     cudaError_t e = runtime_enter ();
     int all = 0;
 
-    if (e == cudaSuccess && !launch_find (kernel))
+    if (e == cudaSuccess && !kernel)
         e = cudaErrorInvalidDeviceFunction;
     if (e == cudaSuccess && (threads < 1 || threads > LAUNCH_MAX_THREADS))
         e = cudaErrorInvalidValue;
