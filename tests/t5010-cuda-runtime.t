@@ -14,6 +14,10 @@ done
 run env MG_CUDA_CAPABILITY=8.0 "$programs/runtime-conform"
 is "$status $(grep '^not ok' <<<"$out")" "0 " "capability 8.0"
 
+run env MG_CUDA_NO_KEYS=1 "$programs/runtime-conform"
+is "$status $(grep '^not ok' <<<"$out") $(grep -c 'SKIP.*keys' <<<"$out")" "0  1" \
+    "a processor without protection keys"
+
 # The libraries can stand where the toolkit's do.
 for name in cudart cublasLt; do
     library=$programs/lib/lib$name.so.13

@@ -19,6 +19,8 @@
  *     MG_CUDA_CAPABILITY   9.0: compute capability of each device
  *     MG_CUDA_DRIVER       13000: version of the driver, 0: none is installed
  *     MG_CUDA_RUNTIME      13000: version that the library says it has
+ *     MG_CUDA_NO_KEYS      set: no protection keys, as on a processor that has none; then the host,
+ *                          and kernels of another device, can touch a device's memory unseen
  *
  * All functions may be called from any thread.
  */
@@ -40,6 +42,7 @@ struct runtime_settings {
     int devices, capability, driver, runtime; /* capability: 90 is 9.0 */
     size_t memory;                            /* bytes of each device */
     int idle_ms;
+    bool no_keys;
     enum { LAST, LAZY, FIRST, RANDOM } order;
     unsigned seed;
 };
@@ -99,8 +102,6 @@ size_t runtime_used (int device);
  * (RUNTIME_MAX_DEVICES).  Does nothing where the processor has no protection keys.
  */
 void runtime_allow (int device);
-/* True if the processor has protection keys, so that the host dies when it touches device memory. */
-extern "C" int runtime_protects (void);
 /* Prepare a thread that runs operations: its stack for signals. */
 void runtime_begin_thread ();
 

@@ -41,6 +41,7 @@ static struct runtime_settings read_settings ()
     s.runtime = read_number ("MG_CUDA_RUNTIME", CUDART_VERSION, 0, 99999);
     s.memory = (size_t)read_number ("MG_CUDA_MEMORY_MIB", 1024, 1, 65536) << 20;
     s.idle_ms = read_number ("MG_CUDA_IDLE_MS", 20, 0, 60000);
+    s.no_keys = getenv ("MG_CUDA_NO_KEYS");
     if (capability && sscanf (capability, "%d.%d", &major, &minor) != 2) {
         fprintf (stderr, "cuda double: MG_CUDA_CAPABILITY=%s: want MAJOR.MINOR\n", capability);
         exit (2);

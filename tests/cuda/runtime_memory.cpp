@@ -100,20 +100,12 @@ static void start ()
             exit (2);
         }
         r->begin = r->next = (char *)p;
-        r->key = pkey_alloc (0, PKEY_DISABLE_ACCESS);
+        r->key = runtime_settings ()->no_keys ? -1 : pkey_alloc (0, PKEY_DISABLE_ACCESS);
     }
     action.sa_sigaction = on_fault;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
     sigaction (SIGSEGV, &action, &old_segv);
     sigaction (SIGBUS, &action, &old_bus);
-}
-
-int runtime_protects (void)
-{
-    std::lock_guard<std::mutex> hold (own->mutex);
-
-    start ();
-    return own->ranges[0].key >= 0;
 }
 
 void runtime_allow (int device)
