@@ -13,7 +13,7 @@
 #   Sets the conditional WITH_CUDA, defines HAVE_CUDA, and substitutes NVCC, NVCC_FLAGS
 #   (architectures), CUDA_CXX (g++), CUDA_CPPFLAGS (headers) and CUDA_SUMMARY, which tests
 #   print where they are skipped.  Sets the conditional WITH_CUDA_DOUBLE where the tests can
-#   run kernels on the CPU: x86-64, without sanitizers.  Call it after X_AC_SANITIZER.
+#   run kernels on the CPU: x86-64, without --enable-sanitizers.
 #
 AC_DEFUN([X_AC_CUDA], [
   X_AC_WITH([cuda], [kernels for NVIDIA GPUs], [bin/nvcc])
@@ -78,7 +78,7 @@ AC_DEFUN([X_AC_CUDA_TOOLKIT], [
           NVCC_FLAGS="$NVCC_FLAGS -gencode=arch=compute_$x_ac_number,code=sm_$x_ac_number"
           AS_CASE([$x_ac_arch], [*+PTX],
             [NVCC_FLAGS="$NVCC_FLAGS -gencode=arch=compute_$x_ac_number,code=compute_$x_ac_number"])],
-        [x_ac_cuda_reason="nvcc $x_ac_cuda_version has no architecture $x_ac_number (--with-cuda-arch=$with_cuda_arch)"])
+        [: ${x_ac_cuda_reason:="nvcc $x_ac_cuda_version has no architecture $x_ac_number (--with-cuda-arch=$with_cuda_arch)"}])
     done
   ])
   AC_MSG_RESULT([${x_ac_cuda_reason:-$x_ac_cuda_version}])

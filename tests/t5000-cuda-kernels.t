@@ -15,6 +15,10 @@ for order in 0 1 $((RANDOM + 2)); do
     done
 done
 
+run env MG_CUDA_THREADS=0 "$programs/engine"
+is "$status $(grep '^not ok' <<<"$out")" "0 " "errors of launches, several host threads"
+ok "[ $(grep -c '^ok' <<<"$out") = 8 ]" "(with checks)"
+
 # Bits do not depend on the order of threads.
 for order in 0 1 5; do
     MG_CUDA_THREADS=$order "$programs/twins" bits >"bits.$order"

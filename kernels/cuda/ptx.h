@@ -5,7 +5,8 @@
  *
  * Fragments have the layouts of the PTX manual.  With g = lane / 4 and t = lane % 4, a register of
  * two elements holds the lower column (a, c) or row (b) in its low half.
- *   a[16][16]: a[0] row g, columns 2t, 2t+1; a[1] row g+8; a[2] row g, columns 2t+8, 2t+9; a[3] both.
+ *   a[16][16]: a[0] row g, columns 2t, 2t+1; a[1] row g+8, the same columns; a[2] row g, columns
+ *   2t+8, 2t+9; a[3] row g+8, columns 2t+8, 2t+9.
  *   b[16][8]: b[0] rows 2t, 2t+1 of column g; b[1] rows 2t+8, 2t+9.
  *   c[16][8]: c[0], c[1] row g, columns 2t, 2t+1; c[2], c[3] row g+8.
  */
@@ -116,8 +117,8 @@ PTX_CALL void ptx_mma (float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b
 #endif
 
 /* N (1, 2 or 4) matrices of 8 x 8 16-bit elements from shared memory on a whole warp.  Lane
- * 8 i + r has the address of row r of matrix i, aligned to 16 bytes.  Lane 4 g + t gets the elements
- * 2 t and 2 t + 1 of row g of matrix i in out[i]; with TRANS, of column g.
+ * 8 i + r has the address of row r of matrix i, aligned to 16 bytes.  Lane 4 g + t gets the
+ * elements 2 t and 2 t + 1 of row g of matrix i in out[i]; with TRANS, of column g.
  */
 template <int N, bool TRANS = false>
 PTX_CALL void ptx_ldmatrix (uint32_t (&out)[N], const void *row PTX_SITE)
@@ -126,7 +127,8 @@ PTX_CALL void ptx_ldmatrix (uint32_t (&out)[N], const void *row PTX_SITE)
 #ifdef __CUDACC__
     uint32_t at = (uint32_t)__cvta_generic_to_shared (row);
 
-#define PTX_LD(COUNT, KIND, REGS, AT) "ldmatrix.sync.aligned.m8n8." COUNT KIND ".shared.b16 " REGS ", [" AT "];"
+#define PTX_LD(COUNT, KIND, REGS, AT) \
+    "ldmatrix.sync.aligned.m8n8." COUNT KIND ".shared.b16 " REGS ", [" AT "];"
     if constexpr (N == 4 && !TRANS)
         asm volatile(PTX_LD ("x4", "", "{%0, %1, %2, %3}", "%4")
                      : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3]) : "r"(at) : "memory");

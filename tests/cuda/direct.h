@@ -1,7 +1,7 @@
 /* direct - device memory and launches without a runtime: each launch runs in the call.
  *
- * Tests of the engine and of single kernels use these functions.  Programs that use streams have the
- * whole runtime (runtime.h) instead.
+ * Tests of the engine and of single kernels use these functions.  Programs that use streams have
+ * the whole runtime instead.
  */
 #ifndef TESTS_CUDA_DIRECT_H
 #define TESTS_CUDA_DIRECT_H
@@ -12,8 +12,8 @@
 extern "C" {
 #endif
 
-/* 'size' bytes of device memory, 0xff each, aligned to 256 bytes plus 'offset'.  Ends the program if
- * there is no memory.  Instrumented kernels may access these bytes only.
+/* 'size' bytes of device memory, 0xff each, 'offset' bytes behind a boundary of 256.  Ends the
+ * program if there is no memory.  Instrumented kernels may access these bytes only.
  */
 void *direct_alloc (size_t size, size_t offset);
 void direct_free (void *p);

@@ -63,7 +63,7 @@ struct launch_request {
 };
 
 /* Run all blocks of the grid.  Blocks until the last one has ended.  Returns a cudaError_t:
- * 0, 98 (not described), 700 (address), 715 (illegal instruction: none here),
+ * 0, 9 (threads or shared memory beyond the engine's limits), 98 (not described), 700 (address),
  * 716 (misaligned), 719 (barriers that do not meet, a race, __trap()).
  * After an error the rest of the grid has not run, the reason is on stderr, and launch_reason()
  * of this thread returns it.

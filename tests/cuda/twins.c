@@ -1,8 +1,9 @@
 /* twins.c - each CUDA kernel on the double against the CPU's
  *
  * Operands are arrays of device memory of exactly the bytes that they need, at aligned and at odd
- * addresses.  The program is linked with plain kernels and with instrumented ones (twins-watch), where
- * nothing may be reported.  With the argument "bits" it also prints a checksum of each result.  Relative norms of differences: 1e-5 for float32, 1e-2 for 16 bits.
+ * addresses.  The program is linked with plain kernels, and with instrumented ones (twins-watch):
+ * then nothing may be reported.  With the argument "bits" it also prints a checksum of each result.
+ * Relative norms of differences: 1e-5 for float32, 1e-2 for 16 bits.
  */
 
 #include <math.h>
