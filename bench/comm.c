@@ -1,6 +1,6 @@
 /* comm.c - how long the collectives take among the ranks that this is started with
  *
- *     mpirun -n 2 bench/comm
+ *     mpirun -n 2 bench/comm            # MG_TEST_COMM=ucx: over UCX
  *
  * Rank 0 prints a line a size: name, bytes, microseconds (the best of several rounds,
  * each long enough to measure).  bench/comm-mpi does the same with MPI's own all-reduce.
@@ -12,7 +12,7 @@
 
 #include "libcore/job/job.h"
 
-static const size_t sizes[] = { 4, 4 << 10, 64 << 10, 1 << 20, 16 << 20 };
+static const size_t sizes[] = { 8, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20 };
 
 struct bench {
     struct job *job;

@@ -8,7 +8,7 @@ max_columns=100
 
 cd "$MG_SRCDIR" || bail_out "no source directory"
 folders=(cmd contrib kernels libcore man plugin tests)
-mapfile -t c_files < <(find "${folders[@]}" -name '*.[ch]' -type f \
+mapfile -t c_files < <(find "${folders[@]}" \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cpp' \) -type f \
     ! -name '*.pb-c.[ch]' | sort)
 mapfile -t text_files < <(find "${folders[@]}" build-aux/gen-version m4/x_ac_*.m4 \
     ./*.md ./*.ac ./*.am bootstrap -type f \
@@ -48,7 +48,7 @@ none "config.h in no header" "$(grep -n '#include "config.h"' "${c_files[@]}" \
     | grep '\.h:')"
 
 if ctags --version 2>/dev/null | grep -q 'Universal Ctags'; then
-    ctags --languages=C --langmap=C:.c.h --kinds-C=f -o - -x \
+    ctags --languages=C,C++ --langmap=C:.c.h,C++:.cu.cpp --kinds-C=f --kinds-C++=f -o - -x \
         --_xformat='%{end} %n %F %N' "${c_files[@]}" \
         | awk '{ print $1 - $2 + 1, $3 ":" $2 ": " $4 }' | sort -n > "$TEST_DIR/lengths"
     total=$(wc -l < "$TEST_DIR/lengths")

@@ -57,7 +57,7 @@ while IFS=: read -r file text; do
     to=${text#*\"} to=${to#libcore/} to=${to%%/*}
     count=$((count + 1))
     allowed "$from" "$to" || bad+="$file includes ${text#*\"}"$'\n'
-done < <(grep -rE --include='*.[ch]' \
+done < <(grep -rE --include='*.[ch]' --include='*.cu' --include='*.cpp' \
     '^ *# *include *"(libcore/[a-z]+|kernels|plugin|cmd|tests)/' \
     libcore kernels plugin cmd | grep -v '^libcore/include/')
 ok "[ $count -ge 2 ]" "includes are found"

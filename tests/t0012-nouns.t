@@ -1,7 +1,7 @@
 #!/bin/bash
 # Each file of code has a unit test that is named after its noun, or after the noun that it is a
-# part of: libcore/F/NOUN.c and libcore/F/NOUN_PART.c have tests/unit/F/NOUN.c, kernels/cpu/NOUN.c
-# has tests/unit/kernels/NOUN.c.  Commands, cmd/, are tested as commands.
+# part of: libcore/F/NOUN.c and libcore/F/NOUN_PART.c have tests/unit/F/NOUN.c, kernels/cpu/NOUN.c and
+# kernels/cuda/NOUN.cu have tests/unit/kernels/NOUN.c.  Commands, cmd/, are tested as commands.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 
 # What is tested under another name: FOLDER/NOUN, a unit test FOLDER/NAME or a system test tNNNN,
@@ -63,8 +63,9 @@ done <<<"$rows"
 # nouns FILE: FOLDER/NOUN of a file, then of what it may be a part of
 nouns() {
     local folder noun
-    folder=$(dirname "${1#libcore/}") noun=$(basename "$1" .c)
-    folder=${folder%/cpu}
+    folder=$(dirname "${1#libcore/}") noun=$(basename "$1")
+    noun=${noun%.c*}
+    folder=${folder%/cpu} folder=${folder%/cuda}
     echo "$folder/$noun"
     while [[ $noun == *_* ]]; do
         noun=${noun%_*}
@@ -86,7 +87,8 @@ covered() {
 
 bad=
 count=0
-for file in libcore/*/*.c kernels/*.c kernels/cpu/*.c plugin/*.c; do
+for file in libcore/*/*.c kernels/*.c kernels/cpu/*.c kernels/cuda/*.c kernels/cuda/*.cu \
+    plugin/*.c; do
     count=$((count + 1))
     covered "$file" || bad+="$file"$'\n'
 done

@@ -45,10 +45,25 @@ static void add_device (struct kit *kit, const char *name, int threads)
     v->k = kit_device_kernels (v->device);
 }
 
+static void open_linked (struct kit *kit)
+{
+    struct kit_variant *v = kit->variants;
+
+    memset (kit, 0, sizeof (*kit));
+    v->k = kit_linked_kernels ();
+    v->threads = 1;
+    snprintf (v->name, sizeof (v->name), "%.30s", v->k->ops->name);
+    kit->count = 1;
+}
+
 void kit_open (struct kit *kit)
 {
     const char *device = getenv ("MG_TEST_DEVICE");
 
+    if (kit_linked_kernels) {
+        open_linked (kit);
+        return;
+    }
     if (!device) {
         kit_open_cpu (kit);
         return;
@@ -64,6 +79,10 @@ void kit_open_one (struct kit *kit, int threads)
     struct kit_variant *v = kit->variants;
     struct mg_error err = { "" };
 
+    if (kit_linked_kernels) {
+        open_linked (kit);
+        return;
+    }
     memset (kit, 0, sizeof (*kit));
     if (device) {
         add_device (kit, device, threads);
@@ -99,7 +118,7 @@ void kit_open_cpu (struct kit *kit)
 
 void kit_close (struct kit *kit)
 {
-    for (size_t i = 0; i < kit->count; i++) {
+    for (size_t i = 0; i < kit->count && !kit_linked_kernels; i++) {
         if (kit->variants[i].device)
             kit_device_destroy (kit->variants[i].device);
         else
@@ -111,7 +130,7 @@ void kit_enter (struct kernels *k)
 {
     if (kit_device_of (k))
         device_enter (kit_device_of (k));
-    else
+    else if (!kit_linked_kernels)
         kernels_cpu_enter (k);
 }
 
@@ -119,7 +138,7 @@ void kit_leave (struct kernels *k)
 {
     if (kit_device_of (k))
         device_leave (kit_device_of (k));
-    else
+    else if (!kit_linked_kernels)
         kernels_cpu_leave (k);
 }
 

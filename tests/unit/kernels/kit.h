@@ -38,6 +38,11 @@ void kit_open (struct kit *kit);
 /* One variant: the best compilation as users have it, or MG_TEST_DEVICE. */
 void kit_open_one (struct kit *kit, int threads);
 
+/* A program that links kernels of its own defines this function.  Then these kernels are the one
+ * variant, with operands in memory of the host, and MG_TEST_DEVICE is not read.
+ */
+struct kernels *kit_linked_kernels (void) __attribute__ ((weak));
+
 /* For tests of what only the CPU's kernels have, which leave MG_TEST_DEVICE alone. */
 void kit_open_cpu (struct kit *kit);
 void kit_close (struct kit *kit);

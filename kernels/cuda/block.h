@@ -1,0 +1,149 @@
+/* block - what kernels share: elements in pieces of 16 bytes, sums over the threads of a block.
+ *
+ * A thread works on a pack, 16 bytes of elements that follow each other.  Where an array is not
+ * aligned to 16 bytes, the thread takes the same elements one by one (WIDE false), so that results
+ * do not depend on the alignment.
+ */
+#ifndef KERNELS_CUDA_BLOCK_H
+#define KERNELS_CUDA_BLOCK_H
+
+#include <errno.h>
+
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/ptx.h"
+
+enum { CUDA_WARP = 32, CUDA_THREADS = 256 };
+
+template <typename T> struct alignas (16) cuda_pack {
+    static constexpr int SIZE = 16 / sizeof (T);
+    T x[SIZE];
+};
+
+static __device__ inline float cuda_float (float x)
+{
+    return x;
+}
+static __device__ inline float cuda_float (__nv_bfloat16 x)
+{
+    return __bfloat162float (x);
+}
+static __device__ inline float cuda_float (__half x)
+{
+    return __half2float (x);
+}
+template <typename T> static __device__ inline T cuda_rounded (float x);
+template <> __device__ inline float cuda_rounded<float> (float x)
+{
+    return x;
+}
+template <> __device__ inline __nv_bfloat16 cuda_rounded<__nv_bfloat16> (float x)
+{
+    return __float2bfloat16 (x);
+}
+template <> __device__ inline __half cuda_rounded<__half> (float x)
+{
+    return __float2half (x);
+}
+
+/* The first 'left' elements of a pack; the others are 0. */
+template <bool WIDE, typename T>
+static __device__ inline cuda_pack<T> cuda_load (const T *from, int64_t left)
+{
+    cuda_pack<T> pack;
+
+    if constexpr (WIDE) {
+        pack = *(const cuda_pack<T> *)from;
+    } else {
+#pragma unroll
+        for (int i = 0; i < cuda_pack<T>::SIZE; i++)
+            pack.x[i] = i < left ? from[i] : cuda_rounded<T> (0);
+    }
+    return pack;
+}
+
+template <bool WIDE, typename T>
+static __device__ inline void cuda_store (T *to, const cuda_pack<T> &pack, int64_t left)
+{
+    if constexpr (WIDE) {
+        *(cuda_pack<T> *)to = pack;
+    } else {
+#pragma unroll
+        for (int i = 0; i < cuda_pack<T>::SIZE; i++)
+            if (i < left)
+                to[i] = pack.x[i];
+    }
+}
+
+static __device__ inline float cuda_warp_sum (float x)
+{
+#pragma unroll
+    for (int bits = CUDA_WARP / 2; bits > 0; bits /= 2)
+        x += __shfl_xor_sync (0xffffffff, x, bits);
+    return x;
+}
+
+/* The sum over all threads of a block of whole warps, the same bits in each of them. */
+static __device__ inline float cuda_block_sum (float x)
+{
+    SHARED (float, sums, [CUDA_WARP]);
+    unsigned lane = threadIdx.x % CUDA_WARP;
+
+    x = cuda_warp_sum (x);
+    if (blockDim.x == CUDA_WARP)
+        return x;
+    __syncthreads (); // the sums of an earlier call have been read
+    if (lane == 0)
+        sums[threadIdx.x / CUDA_WARP] = x;
+    __syncthreads ();
+    return cuda_warp_sum (lane < blockDim.x / CUDA_WARP ? sums[lane] : 0);
+}
+
+/* On the host: */
+
+/* True if rows that begin at p + k * stride are all aligned to 16 bytes; stride in bytes. */
+static inline bool cuda_is_wide (const void *p, int64_t stride)
+{
+    return (uintptr_t)p % 16 == 0 && stride % 16 == 0;
+}
+
+/* Whole warps that take 'packs' packs, at most CUDA_THREADS threads. */
+static inline unsigned cuda_threads (int64_t packs)
+{
+    int64_t n = (packs + CUDA_WARP - 1) / CUDA_WARP * CUDA_WARP;
+
+    return n > CUDA_THREADS ? (unsigned)CUDA_THREADS : (unsigned)n;
+}
+
+/* Blocks for n units of work; a kernel loops over further ones. */
+static inline unsigned cuda_blocks (int64_t n)
+{
+    return (unsigned)(n < 1 << 20 ? n : 1 << 20);
+}
+
+static inline cudaLaunchConfig_t cuda_config (const struct cuda_call *call, unsigned blocks,
+                                              unsigned threads, size_t shared)
+{
+    cudaLaunchConfig_t config = {};
+
+    config.gridDim = dim3 (blocks);
+    config.blockDim = dim3 (threads);
+    config.dynamicSmemBytes = shared;
+    config.stream = call->stream;
+    return config;
+}
+
+/* 0, or -1 and a text that names the op. */
+static inline int cuda_launched (cudaError_t rc, const char *op, struct mg_error *err)
+{
+    if (rc == cudaSuccess)
+        return 0;
+    return mg_error_set (err, EIO, "cuda kernel %s: %s", op, cudaGetErrorString (rc));
+}
+
+/* FN<type> (...) for the element type of a call. */
+#define CUDA_TYPED(dtype, FN, ...)                                        \
+    ((dtype) == MG_BFLOAT16  ? FN<__nv_bfloat16> (__VA_ARGS__)            \
+     : (dtype) == MG_FLOAT16 ? FN<__half> (__VA_ARGS__)                   \
+                             : FN<float> (__VA_ARGS__))
+
+#endif /* KERNELS_CUDA_BLOCK_H */

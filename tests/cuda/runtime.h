@@ -1,0 +1,149 @@
+/* runtime - the inner parts of the double of the CUDA runtime
+ *
+ * The double has the soname and the symbol version of the real library (libcudart.so.13), so host
+ * code that was compiled against the toolkit's headers runs with it unchanged.  Its parts:
+ * runtime_device.cpp (devices, errors), runtime_memory.cpp, runtime_queue.cpp (operations and
+ * the threads that run them), runtime_copy.cpp, runtime_stream.cpp (streams, events, launches).
+ * A function of the API that no part has ends the process with one line that names it.
+ *
+ * Environment, read at the first call:
+ *
+ *     MG_CUDA_ORDER        which of the operations that may run runs next:
+ *                          last (default)  the one issued last, when a thread waits for any
+ *                          lazy            the one issued last of those that a thread waits for
+ *                          first           at once, highest priority and then the one issued first
+ *                          SEED, a number  random; last or lazy, chosen anew for each operation
+ *     MG_CUDA_IDLE_MS      20: operations run after this time though nobody waits for them
+ *     MG_CUDA_MEMORY_MIB   1024: memory of each device
+ *     MG_CUDA_DEVICES      2: number of devices, 0 to 8
+ *     MG_CUDA_CAPABILITY   9.0: compute capability of each device
+ *     MG_CUDA_DRIVER       13000: version of the driver, 0: none is installed
+ *     MG_CUDA_RUNTIME      13000: version that the library says it has
+ *     MG_CUDA_NO_KEYS      set: no protection keys, as on a processor that has none; then the host,
+ *                          and kernels of another device, can touch a device's memory unseen
+ *
+ * All functions may be called from any thread.
+ */
+#ifndef TESTS_CUDA_RUNTIME_H
+#define TESTS_CUDA_RUNTIME_H
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+enum { RUNTIME_MAX_DEVICES = 8 };
+
+/* Devices and errors. */
+
+struct runtime_settings {
+    int devices, capability, driver, runtime; /* capability: 90 is 9.0 */
+    size_t memory;                            /* bytes of each device */
+    int idle_ms;
+    bool no_keys;
+    enum { LAST, LAZY, FIRST, RANDOM } order;
+    unsigned seed;
+};
+const struct runtime_settings *runtime_settings ();
+
+/* The current device of the calling thread. */
+int runtime_device ();
+
+/* First thing that each call of the API asks: the error that makes it fail at once, no usable
+ * driver or a sticky error of the current device, or success.
+ */
+cudaError_t runtime_enter ();
+
+/* Last thing that each call does: remember an error for cudaGetLastError().  Returns 'error'. */
+cudaError_t runtime_return (cudaError_t error);
+
+/* The error of a kernel that failed; the device never gets rid of it. */
+cudaError_t runtime_sticky (int device);
+void runtime_set_sticky (int device, cudaError_t error);
+
+/* Print a line and end the process: the program called what the double does not have. */
+extern "C" void runtime_missing (const char *function) __attribute__ ((noreturn));
+
+/* Memory.  Addresses of a device's memory are its own, and are never used again.  An allocation
+ * ends at a page that nobody may touch, as closely as its alignment of 256 bytes permits.
+ */
+
+enum runtime_kind { RUNTIME_PAGEABLE, RUNTIME_PINNED, RUNTIME_DEVICE };
+
+struct runtime_block {
+    enum runtime_kind kind;
+    int device;       /* of device memory; of pinned memory, the one that was current */
+    const char *base; /* NULL: pageable memory */
+    size_t size;      /* as asked for */
+};
+
+/* New device memory, filled with 0xff (NaN, -1); NULL if the device has no room. */
+void *runtime_alloc (int device, size_t size);
+/* New pinned host memory, filled with 0xff; NULL if there is none. */
+void *runtime_alloc_pinned (int device, size_t size);
+/* Unmap the allocation that begins at p.  False if none of that kind does. */
+bool runtime_free (void *p, enum runtime_kind kind);
+/* Host memory of the program becomes pinned, or ceases to be. */
+cudaError_t runtime_register (int device, void *p, size_t size);
+cudaError_t runtime_unregister (void *p);
+
+/* What 'p' is.  False if 'size' bytes from p are not within one allocation, or if p is an address
+ * of device memory that is not allocated.
+ */
+bool runtime_find (const void *p, size_t size, struct runtime_block *block);
+/* True if all of 'size' bytes from p are in one allocation of device memory. */
+bool runtime_is_device (const void *p, size_t size);
+/* Bytes of device memory in use, whole pages. */
+size_t runtime_used (int device);
+
+/* The calling thread may touch: nothing of the devices (-1), memory of one device, or of all
+ * (RUNTIME_MAX_DEVICES).  Does nothing where the processor has no protection keys.
+ */
+void runtime_allow (int device);
+/* Prepare a thread that runs operations: its stack for signals. */
+void runtime_begin_thread ();
+
+/* Operations.  One thread a device runs copies and kernels, one runs host functions. */
+
+struct runtime_op {
+    std::function<cudaError_t ()> run; /* an error becomes the sticky error of the device */
+    int device;
+    bool on_host; /* a host function */
+    int priority;
+    uint64_t number; /* order of issue */
+    int unmet = 0;   /* operations that must be done before */
+    std::vector<std::shared_ptr<runtime_op>> before, next;
+    bool wanted = false, done = false;
+    std::chrono::steady_clock::time_point end;
+};
+typedef std::shared_ptr<runtime_op> runtime_ref;
+
+/* A stream of a device.  The legacy stream waits for the blocking ones, and they wait for it. */
+struct CUstream_st {
+    int device;
+    bool blocking, legacy;
+    int priority;
+    unsigned flags;
+    runtime_ref last; /* issued last; guarded by the lock of the queues */
+};
+
+/* The stream behind a handle of the API, NULL if there is none: error 400. */
+struct CUstream_st *runtime_stream (cudaStream_t handle);
+struct CUstream_st *runtime_stream_create (int device, bool blocking, int priority);
+void runtime_stream_destroy (struct CUstream_st *stream);
+
+/* Issue 'run' on a stream; 'also' is one more operation that must be done before, or NULL. */
+runtime_ref runtime_submit (struct CUstream_st *stream, std::function<cudaError_t ()> run,
+                            bool on_host = false, runtime_ref also = nullptr);
+/* Block until an operation is done; NULL is done. */
+void runtime_wait (const runtime_ref &op);
+/* Is an operation done?  If it is not, it is wanted from now on. */
+bool runtime_done (const runtime_ref &op);
+/* Block until all operations of a device are done. */
+void runtime_wait_device (int device);
+/* The operation that a stream was given last, NULL if none. */
+runtime_ref runtime_last (struct CUstream_st *stream);
+
+#endif /* TESTS_CUDA_RUNTIME_H */

@@ -1,0 +1,282 @@
+/* runtime_queue.cpp - operations of streams, and the threads that run them
+ *
+ * An operation is ready when all before it are done.  A queue has one thread, and runs one
+ * operation at a time: so all orders of operations are possible, but no two of one device overlap.
+ */
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "tests/cuda/runtime.h"
+
+typedef std::unique_lock<std::mutex> locked;
+
+struct queue {
+    std::map<uint64_t, runtime_ref> ready;
+    std::condition_variable work;
+    bool started;
+    bool idle; /* nobody waited for so long that what is ready runs */
+};
+
+static struct state {
+    std::mutex mutex;
+    std::condition_variable finished;
+    struct queue queues[RUNTIME_MAX_DEVICES + 1]; /* the last one has the host functions */
+    std::set<struct CUstream_st *> streams;       /* that are not destroyed */
+    struct CUstream_st legacy[RUNTIME_MAX_DEVICES];
+    std::vector<runtime_ref> left[RUNTIME_MAX_DEVICES]; /* of blocking streams now destroyed */
+    std::map<uint64_t, runtime_ref> open[RUNTIME_MAX_DEVICES]; /* issued and not done */
+    uint64_t issued;
+    int waiting; /* threads that wait for an operation now, or have asked for one */
+    std::mt19937 random;
+    bool started;
+} *own = new state; /* never destroyed: threads may outlive main() */
+
+/* Called with the lock. */
+static void start ()
+{
+    if (own->started)
+        return;
+    own->started = true;
+    own->random.seed (runtime_settings ()->seed);
+    for (int i = 0; i < RUNTIME_MAX_DEVICES; i++) {
+        own->legacy[i] = {};
+        own->legacy[i].device = i;
+        own->legacy[i].blocking = own->legacy[i].legacy = true;
+    }
+}
+
+/* The ready operation to run now, NULL if none should. */
+static runtime_ref choose (struct queue *q)
+{
+    auto order = runtime_settings ()->order;
+    runtime_ref best;
+
+    if (order == runtime_settings::FIRST) {
+        for (auto &i : q->ready)
+            if (!best || i.second->priority < best->priority)
+                best = i.second;
+        return best;
+    }
+    if (q->ready.empty () || (!q->idle && own->waiting == 0))
+        return nullptr;
+    if (order == runtime_settings::RANDOM && (q->idle || own->random () % 2)) {
+        auto i = q->ready.begin ();
+
+        std::advance (i, own->random () % q->ready.size ());
+        return i->second;
+    }
+    if (q->idle || order == runtime_settings::LAST)
+        return q->ready.rbegin ()->second;
+    for (auto i = q->ready.rbegin (); i != q->ready.rend (); ++i)
+        if (i->second->wanted)
+            return i->second;
+    return nullptr;
+}
+
+static struct queue *queue_of (const runtime_ref &op)
+{
+    return &own->queues[op->on_host ? RUNTIME_MAX_DEVICES : op->device];
+}
+
+static void make_ready (const runtime_ref &op)
+{
+    struct queue *q = queue_of (op);
+
+    q->ready[op->number] = op;
+    q->work.notify_all ();
+}
+
+static void finish (const runtime_ref &op)
+{
+    op->end = std::chrono::steady_clock::now ();
+    op->done = true;
+    if (op->wanted)
+        own->waiting--;
+    op->run = nullptr;
+    op->before.clear ();
+    own->open[op->device].erase (op->number);
+    for (auto &next : op->next)
+        if (--next->unmet == 0)
+            make_ready (next);
+    op->next.clear ();
+    own->finished.notify_all ();
+}
+
+static void work (struct queue *q, int device)
+{
+    auto patience = std::chrono::milliseconds (runtime_settings ()->idle_ms);
+
+    runtime_begin_thread ();
+    locked hold (own->mutex);
+    for (;;) {
+        uint64_t before = own->issued;
+        runtime_ref op = choose (q);
+
+        if (!op && q->ready.empty ()) {
+            q->idle = false;
+            q->work.wait (hold);
+            continue;
+        }
+        if (!op) {
+            q->idle = q->work.wait_for (hold, patience) == std::cv_status::timeout
+                      && before == own->issued;
+            continue;
+        }
+        q->ready.erase (op->number);
+        hold.unlock ();
+        if (op->run && runtime_sticky (op->device) == cudaSuccess) {
+            runtime_allow (device); /* a kernel that failed has lost the rights */
+            cudaError_t e = op->run ();
+            if (e != cudaSuccess)
+                runtime_set_sticky (op->device, e);
+        }
+        hold.lock ();
+        finish (op);
+    }
+}
+
+static void start_thread (struct queue *q, int device)
+{
+    if (q->started)
+        return;
+    q->started = true;
+    std::thread (work, q, device).detach ();
+}
+
+static void add_before (const runtime_ref &op, const runtime_ref &before)
+{
+    if (!before || before->done)
+        return;
+    op->before.push_back (before);
+    op->unmet++;
+    before->next.push_back (op);
+}
+
+runtime_ref runtime_submit (struct CUstream_st *stream, std::function<cudaError_t ()> run,
+                            bool on_host, runtime_ref also)
+{
+    runtime_ref op = std::make_shared<runtime_op> ();
+    locked hold (own->mutex);
+
+    start ();
+    op->run = std::move (run);
+    op->device = stream->device;
+    op->on_host = on_host;
+    op->priority = stream->priority;
+    op->number = ++own->issued;
+    add_before (op, stream->last);
+    add_before (op, also);
+    if (stream->legacy) {
+        for (auto other : own->streams)
+            if (other->blocking && other->device == stream->device)
+                add_before (op, other->last);
+        for (auto &other : own->left[stream->device])
+            add_before (op, other);
+        own->left[stream->device].clear ();
+    } else if (stream->blocking) {
+        add_before (op, own->legacy[stream->device].last);
+    }
+    stream->last = op;
+    own->open[op->device][op->number] = op;
+    start_thread (queue_of (op), on_host ? -1 : op->device);
+    if (op->unmet == 0)
+        make_ready (op);
+    return op;
+}
+
+/* An operation and all before it are wanted from now on.  Called with the lock. */
+static void want (const runtime_ref &op)
+{
+    std::vector<runtime_ref> rest = { op };
+
+    while (!rest.empty ()) {
+        runtime_ref one = rest.back ();
+
+        rest.pop_back ();
+        if (one->done || one->wanted)
+            continue;
+        one->wanted = true;
+        own->waiting++;
+        for (auto &b : one->before)
+            rest.push_back (b);
+    }
+    for (auto &q : own->queues)
+        q.work.notify_all ();
+}
+
+void runtime_wait (const runtime_ref &op)
+{
+    if (!op)
+        return;
+    locked hold (own->mutex);
+    want (op);
+    own->finished.wait (hold, [&] { return op->done; });
+}
+
+bool runtime_done (const runtime_ref &op)
+{
+    if (!op)
+        return true;
+    locked hold (own->mutex);
+    if (!op->done)
+        want (op);
+    return op->done;
+}
+
+void runtime_wait_device (int device)
+{
+    locked hold (own->mutex);
+    auto &open = own->open[device];
+
+    while (!open.empty ()) {
+        runtime_ref op = open.rbegin ()->second;
+
+        want (op);
+        own->finished.wait (hold, [&] { return op->done; });
+    }
+}
+
+runtime_ref runtime_last (struct CUstream_st *stream)
+{
+    locked hold (own->mutex);
+
+    return stream->last;
+}
+
+struct CUstream_st *runtime_stream (cudaStream_t handle)
+{
+    locked hold (own->mutex);
+
+    start ();
+    if (!handle || handle == cudaStreamLegacy)
+        return &own->legacy[runtime_device ()];
+    return own->streams.count (handle) ? handle : nullptr;
+}
+
+struct CUstream_st *runtime_stream_create (int device, bool blocking, int priority)
+{
+    struct CUstream_st *stream = new CUstream_st ();
+    locked hold (own->mutex);
+
+    start ();
+    stream->device = device;
+    stream->blocking = blocking;
+    stream->priority = priority;
+    own->streams.insert (stream);
+    return stream;
+}
+
+void runtime_stream_destroy (struct CUstream_st *stream)
+{
+    locked hold (own->mutex);
+
+    if (stream->blocking && stream->last)
+        own->left[stream->device].push_back (stream->last);
+    own->streams.erase (stream);
+    delete stream;
+}
