@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const size_t sizes[] = { 4, 4 << 10, 64 << 10, 1 << 20, 16 << 20 };
+static const size_t sizes[] = { 8, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20 };
 
 static void measure (float *buf, size_t bytes, int rank)
 {
