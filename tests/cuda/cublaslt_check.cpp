@@ -205,7 +205,7 @@ static void check_products ()
 {
     const cudaDataType f32 = CUDA_R_32F, b16 = CUDA_R_16BF, h16 = CUDA_R_16F;
 
-    check_form ({ f32, f32, 5, 7, 9, false, false, false, false, 0, 1, 1, 0 }, "float32, odd sizes");
+    check_form ({ f32, f32, 5, 7, 9, false, false, false, false, 0, 1, 1, 0 }, "odd sizes");
     check_form ({ f32, f32, 16, 8, 32, true, false, false, false, 0, 1, 2, 1 }, "A transposed");
     check_form ({ f32, f32, 16, 8, 32, false, true, false, false, 4, 1, 1, 0.5f }, "B transposed");
     check_form ({ f32, f32, 16, 8, 32, true, true, true, false, 0, 1, 1, 0 }, "both, and a bias");

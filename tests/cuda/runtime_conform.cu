@@ -363,7 +363,7 @@ int main (int argc, char **argv)
     if (getenv ("MG_CUDA_NO_KEYS"))
         printf ("ok %d # SKIP this processor has no protection keys\n", ++checks);
     else
-        report (end_of (argv[0], "touch") == 128 + SIGSEGV, "a host that touches device memory dies");
+        report (end_of (argv[0], "touch") == 128 + SIGSEGV, "a host that touches the device dies");
     printf ("1..%d\n", checks);
     return failed > 0;
 }
