@@ -2,7 +2,8 @@
  *
  * It has three algorithms, as a heuristic would find them: whole products of any alignment (1) or
  * of 16 bytes (2), and halves of k that are added at the end (3), which wants a workspace and 16
- * bytes.  So bits depend on the algorithm, and two streams must not share a workspace.
+ * bytes.  So bits depend on the algorithm.  The halves and their addition are two operations, and
+ * another stream may run between them: two streams that share a workspace spoil their results.
  * Types, epilogues and their refusals are those of NVIDIA's table for CUBLAS_COMPUTE_32F.
  */
 
@@ -138,7 +139,7 @@ struct product {
     layout a, b, c, out;
     const void *pa, *pb, *pc, *alpha, *beta; /* alpha, beta: of the device, or NULL */
     void *po;
-    float *workspace; /* of HALVES: float [2][m][n], column-major; else NULL */
+    float *workspace; /* of HALVES: float [batch][2][n][m]; else NULL */
     float alpha_value, beta_value;
 };
 
@@ -189,26 +190,46 @@ static void sum_column (const product *p, int64_t batch, int64_t j, int64_t begi
     }
 }
 
-static void run_batch (const product *p, int64_t batch)
+/* The sums of both halves of k, into the workspace. */
+static void sum_halves (const product *p)
 {
     int64_t m = p->out.rows, n = p->out.cols, k = depth (&p->d, &p->a);
-    int64_t half = p->workspace ? k / 2 : k;
+    float *to = p->workspace;
+
+    for (int batch = 0; batch < p->out.batch; batch++)
+        for (int half = 0; half < 2; half++)
+            for (int64_t j = 0; j < n; j++, to += m)
+                sum_column (p, batch, j, half == 0 ? 0 : k / 2, half == 0 ? k / 2 : k, to);
+}
+
+/* Column j of the product without alpha: sums[m]. */
+static void form_column (const product *p, int64_t batch, int64_t j, float *sums)
+{
+    int64_t m = p->out.rows, n = p->out.cols;
+    const float *first, *second;
+
+    if (!p->workspace) {
+        sum_column (p, batch, j, 0, depth (&p->d, &p->a), sums);
+        return;
+    }
+    first = p->workspace + (2 * batch * n + j) * m;
+    second = first + n * m;
+    for (int64_t i = 0; i < m; i++)
+        sums[i] = first[i] + second[i];
+}
+
+static void write_batch (const product *p, int64_t batch)
+{
+    int64_t m = p->out.rows, n = p->out.cols;
     float alpha = p->alpha ? *(const float *)p->alpha : p->alpha_value;
     float beta = p->beta ? *(const float *)p->beta : p->beta_value;
     std::vector<float> sums (m);
 
-    for (int64_t j = 0; p->workspace && j < n; j++) {
-        sum_column (p, batch, j, 0, half, p->workspace + j * m);
-        sum_column (p, batch, j, half, k, p->workspace + (n + j) * m);
-    }
     for (int64_t j = 0; j < n; j++) {
-        if (!p->workspace)
-            sum_column (p, batch, j, 0, k, sums.data ());
+        form_column (p, batch, j, sums.data ());
         for (int64_t i = 0; i < m; i++) {
-            float v = p->workspace ? p->workspace[j * m + i] + p->workspace[(n + j) * m + i]
-                                   : sums[i];
+            float v = alpha * sums[i];
 
-            v *= alpha;
             if (beta != 0)
                 v += beta * load (p->pc, batch * p->c.stride + j * p->c.ld + i, p->c.type);
             if (p->d.epilogue == CUBLASLT_EPILOGUE_BIAS)
@@ -263,7 +284,7 @@ static bool rows_aligned (const layout *l)
 
 static uint64_t workspace_of (uint64_t id, const layout *o)
 {
-    return id == HALVES ? (2 * o->rows * o->cols * sizeof (float) + 255) / 256 * 256 : 0;
+    return id == HALVES ? (2 * o->batch * o->rows * o->cols * sizeof (float) + 255) / 256 * 256 : 0;
 }
 
 /* Can algorithm 'id' do the product, with matrices at multiples of align[4] bytes? */
@@ -552,9 +573,14 @@ cublasStatus_t cublasLtMatmul (cublasLtHandle_t handle, cublasLtMatmulDesc_t d, 
         || runtime_enter () != cudaSuccess)
         return CUBLAS_STATUS_EXECUTION_FAILED;
     p.workspace = algo.workspace > 0 ? (float *)workspace : nullptr;
+    if (p.workspace)
+        runtime_submit (stream, [p] {
+            sum_halves (&p);
+            return cudaSuccess;
+        });
     runtime_submit (stream, [p] {
         for (int i = 0; i < p.out.batch; i++)
-            run_batch (&p, i);
+            write_batch (&p, i);
         return cudaSuccess;
     });
     return CUBLAS_STATUS_SUCCESS;

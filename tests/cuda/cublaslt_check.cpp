@@ -2,6 +2,8 @@
  *
  * Sizes, types, transposes, batches, epilogues, algorithms; then each thing that the real library
  * refuses, with the status that its manual names.  The program writes TAP.
+ * With the argument "shared" or "apart" it runs products on two streams with one workspace, which
+ * is a mistake, or with two, and exits with 1 if a result is wrong.
  */
 
 #include <math.h>
@@ -205,7 +207,7 @@ static void check_products ()
 {
     const cudaDataType f32 = CUDA_R_32F, b16 = CUDA_R_16BF, h16 = CUDA_R_16F;
 
-    check_form ({ f32, f32, 5, 7, 9, false, false, false, false, 0, 1, 1, 0 }, "float32, odd sizes");
+    check_form ({ f32, f32, 5, 7, 9, false, false, false, false, 0, 1, 1, 0 }, "odd sizes");
     check_form ({ f32, f32, 16, 8, 32, true, false, false, false, 0, 1, 2, 1 }, "A transposed");
     check_form ({ f32, f32, 16, 8, 32, false, true, false, false, 4, 1, 1, 0.5f }, "B transposed");
     check_form ({ f32, f32, 16, 8, 32, true, true, true, false, 0, 1, 1, 0 }, "both, and a bias");
@@ -359,13 +361,50 @@ static void check_refused_sizes ()
     cublasLtMatmulDescDestroy (d);
 }
 
-int main (void)
+/* Products on two streams, whose workspaces are one or two.  True if both results are right. */
+static bool run_two_streams (bool shared)
+{
+    form f = { CUDA_R_32F, CUDA_R_32F, 16, 16, 32, false, false, false, false, 0, 1, 1, 0 };
+    matrix a (CUDA_R_32F, 16, 32, 0, 1, 1), b (CUDA_R_32F, 32, 16, 0, 1, 2);
+    matrix a2 (CUDA_R_32F, 16, 32, 0, 1, 5), c (CUDA_R_32F, 16, 16, 0, 1, 3);
+    matrix c2 (CUDA_R_32F, 16, 16, 0, 1, 3);
+    cublasLtMatmulDesc_t d = make_desc (f, nullptr);
+    const size_t size = 4096;
+    float one = 1, zero = 0;
+    char *workspace;
+    cudaStream_t other;
+    bool good = true;
+    std::vector<char> result (c.host.size ());
+
+    cudaMalloc ((void **)&workspace, 2 * size);
+    cudaStreamCreateWithFlags (&other, cudaStreamNonBlocking);
+    for (int i = 0; i < 10; i++) {
+        cublasLtMatmul (handle, d, &one, a.device, a.layout, b.device, b.layout, &zero, c.device,
+                        c.layout, c.device, c.layout, nullptr, workspace, size, stream);
+        cublasLtMatmul (handle, d, &one, a2.device, a.layout, b.device, b.layout, &zero, c2.device,
+                        c.layout, c2.device, c.layout, nullptr, workspace + (shared ? 0 : size),
+                        size, other);
+        cudaDeviceSynchronize ();
+        cudaMemcpy (result.data (), c.device, result.size (), cudaMemcpyDeviceToHost);
+        good = good && error_of (f, a, b, c, c, result.data ()) <= 1e-6;
+        cudaMemcpy (result.data (), c2.device, result.size (), cudaMemcpyDeviceToHost);
+        good = good && error_of (f, a2, b, c2, c, result.data ()) <= 1e-6;
+    }
+    cublasLtMatmulDescDestroy (d);
+    cudaStreamDestroy (other);
+    cudaFree (workspace);
+    return good;
+}
+
+int main (int argc, char **argv)
 {
     if (cudaStreamCreateWithFlags (&stream, cudaStreamNonBlocking) != cudaSuccess
         || cublasLtCreate (&handle) != CUBLAS_STATUS_SUCCESS) {
         printf ("Bail out! no stream or handle\n");
         return 1;
     }
+    if (argc > 1)
+        return !run_two_streams (!strcmp (argv[1], "shared"));
     check_products ();
     check_refused_types ();
     check_refused_memory ();
