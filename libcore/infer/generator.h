@@ -96,7 +96,8 @@ int generator_check (const struct generator *g, const struct generator_request *
 /* Is there a place for another request? */
 bool generator_has_room (const struct generator *g);
 
-/* Begin a request.  -1 and a text if generator_check() fails, or with EAGAIN if no place is free. */
+/* Begin a request.  -1 and a text if generator_check() fails, or with EAGAIN if no place is free.
+ */
 int generator_begin (struct generator *g, const struct generator_request *request,
                      struct mg_error *err);
 

@@ -55,7 +55,8 @@ int32_t sampling_take (const double *probabilities, int64_t n, double u, bool *n
  */
 int32_t sampling_largest (const float *logits, int64_t n, bool *near);
 
-/* The logarithm of the sum of exp (logit): the log probability of token i is logits[i] less this. */
+/* The logarithm of the sum of exp (logit); the log probability of token i is logits[i] less this.
+ */
 double sampling_log_sum (const float *logits, int64_t n);
 
 /* The 'top' largest logits, largest first, equal ones in the order of ids. */
