@@ -1,10 +1,15 @@
-/* Filters, draws and log probabilities.  t4000 compares them with the reference data. */
+/* Filters against the reference data, draws and log probabilities. */
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include <jansson.h>
+
 #include "libcore/infer/sampling.h"
+#include "tests/lib/npz.h"
 #include "tests/tap/tap.h"
 
 enum { N = 8, DRAWS = 40000 };
@@ -104,6 +109,77 @@ static void test_largest (void)
              log (3 * exp (3) + 2 * exp (2) + exp (1) + 1 + exp (-1)), 1e-12, "log of the sum");
 }
 
+/* --- reference data --- */
+
+/* The largest difference to the reference's probabilities, and whether the same tokens are kept. */
+static double compare (const struct npz *npz, const char *step, size_t k,
+                       const struct sampling *s, bool *same)
+{
+    char name[100];
+    size_t n, m;
+    float *row;
+    double *want, *got, largest = 0;
+    int32_t *order;
+    struct mg_error err = { "" };
+
+    snprintf (name, sizeof (name), "%s.logits", step);
+    row = npz_floats (npz, name, &n, &err);
+    snprintf (name, sizeof (name), "%s.p%zu", step, k);
+    want = npz_doubles (npz, name, &m, &err);
+    if (!row || !want || m != n)
+        bail_out ("%s: %s", name, err.text);
+    got = calloc (n, sizeof (*got));
+    order = calloc (n, sizeof (*order));
+    sampling_probabilities (s, row, (int64_t)n, got, order);
+    for (size_t i = 0; i < n; i++) {
+        largest = fmax (largest, fabs (got[i] - want[i]));
+        *same &= (got[i] > 0) == (want[i] > 0);
+    }
+    free (row);
+    free (want);
+    free (got);
+    free (order);
+    return largest;
+}
+
+static void test_golden (void)
+{
+    char path[4096], step[64];
+    struct mg_error err = { "" };
+    struct npz *npz;
+    json_t *json, *row;
+    size_t k;
+
+    if (!shared_file (path, sizeof (path), "golden/15_generate.json")) {
+        skip (20, "no reference data");
+        return;
+    }
+    json = json_load_file (path, 0, NULL);
+    memcpy (strrchr (path, '.'), ".npz", 5);
+    if (!json || !(npz = npz_open (path, &err)))
+        bail_out ("%s: %s", path, err.text);
+    json_array_foreach (json_object_get (json, "params"), k, row) {
+        const struct sampling s = {
+            .temperature = json_number_value (json_object_get (row, "temperature")),
+            .top_k = json_integer_value (json_object_get (row, "top_k")),
+            .top_p = json_number_value (json_object_get (row, "top_p")),
+        };
+        double largest = 0;
+        bool same = true;
+
+        for (int i = 0; i < 8; i++) {
+            snprintf (step, sizeof (step), "%s.step%d", i < 4 ? "gpt2" : "llama", i % 4);
+            largest = fmax (largest, compare (npz, step, k, &s, &same));
+        }
+        ok (same, "temperature %g, top-k %d, top-p %g: the tokens that are kept", s.temperature,
+            (int)s.top_k, s.top_p);
+        ok (largest < 1e-6, "probabilities: largest difference %.2g", largest);
+    }
+    is_int (k, 10, "all cases");
+    npz_close (npz);
+    json_decref (json);
+}
+
 static void refuse (double temperature, int64_t k, double p, const char *text)
 {
     const struct sampling s = { temperature, k, p };
@@ -120,6 +196,7 @@ int main (void)
     test_draws ();
     test_take ();
     test_largest ();
+    test_golden ();
     refuse (-1, 0, 0, "temperature -1");
     refuse (NAN, 0, 0, "temperature");
     refuse (1, 9, 0, "top-k 9");
