@@ -80,6 +80,58 @@ run bash -c "megatron generate --load '$hf/gpt2' --tokenizer-type NullTokenizer 
 is "$status:$(wc -l <<<"$out"):$(sort <<<"$out" | uniq -d | wc -l)" 0:3:1 "lines of standard input" \
     || diag "$err"
 
+# ---- a checkpoint and weights of a training, stop strings
+
+for ((i = 0; i < 400; i++)); do echo "$i and $((i + 1)) are numbers"; done >text
+run megatron data tokenize --input text --output-prefix text --append-eod
+run megatron train --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 32 \
+    --tokenizer-type ByteLevel --data-path text_text_document --micro-batch-size 8 \
+    --train-iters 40 --lr 5e-3 --lr-decay-style constant --split 100,0,0 --eval-iters 0 --save ck \
+    --save-weights w.st
+is "$status" 0 "a model is trained" || diag "$err"
+args=(--tokenizer-type ByteLevel --prompts "7 and" $'\xc3' "" --num-tokens-to-generate 12 --json)
+run megatron generate --load ck "${args[@]}" --seed 8
+checkpoint=$out
+is "$status:$(jq -c .prompt_tokens <<<"$out" | xargs)" \
+    '0:[55,32,97,110,100] [195] [256]' "prompts, also an empty one" || diag "$err"
+is "$(jq -r '.prompt' <<<"$out" | sed -n 2p)" $'\xef\xbf\xbd' "what is not UTF-8 is U+FFFD"
+run megatron generate --load w.st "${args[@]}" --seed 8
+is "$out" "$checkpoint" "a file of weights"
+text=$(jq -r .text <<<"$checkpoint" | head -n 1)
+run megatron generate --load ck "${args[@]}" --seed 8 --stop "${text:3:2}" --stop nothing
+is "$(jq -c '[.text, .finish_reason]' <<<"$out" | head -n 1)" \
+    "$(jq -cn --arg text "${text%%"${text:3:2}"*}" '[$text, "stop"]')" "a stop string"
+run megatron generate --load ck "${args[@]}" --seed 9
+ok "[ \"\$out\" != \"\$checkpoint\" ]" "another seed"
+
+# ---- a trained model of others, which sorts six digits
+
+weights=$MG_SHARED/data/weights/gpt-nano-sort-model.json
+if [ -r "$weights" ] && command -v python3 >/dev/null; then
+    python3 - "$weights" <<'END'
+import base64, json, struct, sys
+head, data = {}, b''
+for name, t in json.load(open(sys.argv[1])).items():
+    if isinstance(t, dict) and 'data' in t and not name.endswith('.attn.bias'):
+        raw = base64.b64decode(t['data'])
+        head[name] = {'dtype': 'F32', 'shape': t['shape'], 'data_offsets': [len(data), len(data) + len(raw)]}
+        data += raw
+text = json.dumps(head).encode()
+open('nano.hf', 'wb').write(struct.pack('<Q', len(text)) + text + data)
+END
+    run megatron checkpoint convert nano.hf --output nano.st --num-attention-heads 3
+    for digits in {0..2},{0..2},{0..2},{0..2},{0..2},{0..2}; do
+        echo "{\"tokens\": [$digits]}"
+    done >digits
+    run megatron generate --load nano.st --num-layers 3 --hidden-size 48 --num-attention-heads 3 \
+        --max-position-embeddings 11 --vocab-size 3 --untie-embeddings-and-output-weights \
+        --prompt-file digits --temperature 0 --num-tokens-to-generate 6 --ignore-eos --json
+    is "$status:$(jq -c 'select(.tokens == (.prompt_tokens | sort)) | .index' <<<"$out" | wc -l)" \
+        0:729 "all 729 inputs are sorted" || diag "$err"
+else
+    skip 1 "no weights in $MG_SHARED, or no python3"
+fi
+
 # ---- refusals
 
 refused() {

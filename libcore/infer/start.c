@@ -38,6 +38,19 @@ static void leave_out_training (struct train_args *args)
     args->log_max_logit = false;
 }
 
+/* Do the further arguments describe the model?  A file of weights may not. */
+static bool has_model (const struct infer_config *c)
+{
+    static const char name[] = "--num-layers";
+    size_t n = sizeof (name) - 1;
+
+    for (int i = 0; i < c->argc; i++) {
+        if (strncmp (c->argv[i], name, n) == 0 && (c->argv[i][n] == '\0' || c->argv[i][n] == '='))
+            return true;
+    }
+    return false;
+}
+
 static int parse (struct infer *infer, struct mg_error *err)
 {
     const struct infer_config *c = &infer->given;
@@ -53,7 +66,8 @@ static int parse (struct infer *infer, struct mg_error *err)
     if (!(infer->words = calloc ((size_t)c->argc + 5, sizeof (*infer->words))))
         return mg_error_set (err, ENOMEM, "out of memory");
     infer->words[n++] = (char *)"infer";
-    infer->words[n++] = (char *)"--use-checkpoint-args";
+    if (!has_model (c))
+        infer->words[n++] = (char *)"--use-checkpoint-args";
     infer->words[n++] = (char *)(checkpoint ? "--load" : "--load-weights");
     infer->words[n++] = (char *)c->load;
     for (int i = 0; i < c->argc; i++)
