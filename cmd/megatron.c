@@ -36,6 +36,7 @@ static const struct command commands[] = {
     { "plan", "what a job would do, without running it", cmd_plan, false },
     { "train", "train a model", cmd_train, true },
     { "launch", "start ranks on this machine, without Slurm", cmd_launch, false },
+    { "generate", "generate texts by a trained model", cmd_generate, true },
     { "data", "make, list and look at datasets", cmd_data, false },
     { "checkpoint", "look at checkpoints, check and convert them", cmd_checkpoint, false },
     { "doctor", "what is wrong with this installation", cmd_doctor, false },

@@ -16,6 +16,7 @@ model
 schedule optim data checkpoint
 args
 train
+infer
 api
 plugin
 cmd

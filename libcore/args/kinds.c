@@ -53,7 +53,7 @@ static const char with_clip[] = "it counts with --qk-clip alone";
 static const char with_sft[] = "it counts with --sft alone";
 static const char with_rl[] = "it counts with --perform-rl-step alone";
 static const char with_kd[] = "it counts with --logits-load-dir alone";
-static const char generation[] = "nothing is generated in training";
+static const char generation[] = "training does not use it, see megatron-generate(1)";
 static const char other_models[] = "it is of BERT, retrieval and vision models";
 static const char one_length[]
     = "all samples have one length, which --context-parallel-size splits evenly";

@@ -17,8 +17,9 @@ enum rng_purpose {
     RNG_DROPOUT_ATTENTION, /* a = global head, b = global layer */
     RNG_FIM,               /* a = stream, b = 0; see data/fim.h */
     RNG_JITTER,            /* noise on a router's input: a = 0, b = global layer */
-    RNG_ROUTER             /* a router: a = 0 random logits, a = 1 their bias; b = global
+    RNG_ROUTER,            /* a router: a = 0 random logits, a = 1 their bias; b = global
                             * layer */
+    RNG_SAMPLE             /* a generated token: a = request, b = choice */
 };
 
 /* Returns the key for (seed, purpose, a, b).  Different arguments have unrelated keys. */

@@ -281,6 +281,14 @@ struct mg_stream *model_stream (struct model *m);
 int model_continue (const struct model *m, const struct nn_sequence *sequence, int n,
                     int64_t wanted, struct nn_shape *shape, struct mg_error *err);
 
+/* The logits of the rows that the head took in the last pass through slot 0 of a model with caches:
+ * [wanted][nn.local_vocab] float32, in device memory.  NULL on ranks without the last stage.
+ */
+const struct tensor *model_logits (const struct model *m);
+
+/* Bytes of all caches of this rank, which model_activation_bytes() counts, too. */
+size_t model_cache_bytes (const struct model *m);
+
 /* The shape of passes of a kind; the planned one, which has the largest counts of all kinds. */
 const struct nn_shape *model_shape (const struct model *m, enum model_passes kind);
 const struct nn_shape *model_planned_shape (const struct model *m);

@@ -460,6 +460,15 @@ size_t model_pool_bytes (struct model *m, int pool, int slots)
     return a.overflow ? 0 : a.used;
 }
 
+size_t model_cache_bytes (const struct model *m)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < m->num_caches; i++)
+        bytes += (size_t)tensor_capacity (&m->cache[i]) * mg_dtype_size (m->cache[i].dtype);
+    return bytes;
+}
+
 size_t model_activation_bytes (struct model *m, const int *slots)
 {
     struct shared planned = m->shared;

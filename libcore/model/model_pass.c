@@ -1,6 +1,7 @@
 /* model_pass.c - a microbatch's way through a chunk, forward and backward */
 
 #include <errno.h>
+#include <string.h>
 
 #include "libcore/device/graph.h"
 #include "libcore/model/model_private.h"
@@ -49,6 +50,19 @@ void *model_output (const struct model *m, int chunk, int slot)
 void *model_gradient (const struct model *m, int chunk, int slot)
 {
     return slot_of (m, chunk, slot)->gradient.data;
+}
+
+const struct tensor *model_logits (const struct model *m)
+{
+    int chunk = m->num_chunks - 1;
+    const struct chunk *c = &m->chunk[chunk];
+    const struct layer_spec *spec = c->layer[c->num_layers - 1].spec;
+
+    for (int i = 1; model_has_loss (m) && i <= spec->num_tensors; i++) {
+        if (strcmp (spec->tensor[i].name, "logits") == 0)
+            return &slot_of (m, chunk, 0)->tensor[c->tensor[c->num_layers - 1] + (size_t)i];
+    }
+    return NULL;
 }
 
 /* Tell a hook, if there is one, of a layer's parameters. */

@@ -362,8 +362,9 @@ int passes_stage (struct passes *p, int64_t n, struct mg_error *err)
 
 struct exec_config passes_exec_config (const struct passes *p)
 {
+    bool forward = model_nn (p->model)->cache.length > 0; // such a model has no gradients
     struct exec_config config = {
-        .schedule = p->first,
+        .schedule = forward ? p->forward : p->first,
         .device = job_device (p->job),
         .compute = model_stream (p->model),
         .count = model_boundary_count (p->model, NULL),

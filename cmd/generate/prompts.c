@@ -1,0 +1,324 @@
+/* prompts.c - the tokenizer, and what texts begin with */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cmd/generate/generate.h"
+#include "libcore/args/file.h"
+#include "libcore/base/parse.h"
+#include "libcore/data/json_text.h"
+
+enum { PROMPT_FILE_MAX = 1 << 28, CONFIG_MAX = 1 << 20 };
+
+/* --- files beside the weights --- */
+
+/* The path of a file in the directory of the weights; the caller frees it. */
+static char *beside (const char *load, const char *name, struct mg_error *err)
+{
+    const char *slash = strrchr (load, '/');
+    size_t size = strlen (load) + strlen (name) + 2;
+    char *path = malloc (size);
+    struct stat st;
+
+    if (!path) {
+        mg_error_set (err, ENOMEM, "out of memory");
+        return NULL;
+    }
+    if (stat (load, &st) == 0 && S_ISDIR (st.st_mode))
+        snprintf (path, size, "%s/%s", load, name);
+    else
+        snprintf (path, size, "%.*s%s", slash ? (int)(slash + 1 - load) : 0, load, name);
+    return path;
+}
+
+/* Append the ids of a value: a number or a list of numbers. */
+static int take_ids (const json_t *value, struct token_buffer *ids, const char *what,
+                     struct mg_error *err)
+{
+    size_t n = json_is_array (value) ? json_array_size (value) : value ? 1 : 0;
+
+    if (json_is_null (value))
+        return 0;
+    if (token_buffer_reserve (ids, n, err) < 0)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *id = json_is_array (value) ? json_array_get (value, i) : value;
+
+        if (!json_is_integer (id) || json_integer_value (id) < 0
+            || json_integer_value (id) > INT32_MAX)
+            return mg_error_set (err, EINVAL, "%s: want ids of tokens, 0 to %d", what, INT32_MAX);
+        ids->ids[ids->count++] = (int32_t)json_integer_value (id);
+    }
+    return 0;
+}
+
+static json_t *read_object (const char *path, struct mg_error *err)
+{
+    struct json_text_fault fault;
+    size_t size;
+    char *text = args_file_bytes (path, CONFIG_MAX, &size, err);
+    json_t *value = NULL;
+
+    if (!text)
+        return NULL;
+    if (size > CONFIG_MAX)
+        mg_error_set (err, EFBIG, "%s: more than %d bytes", path, CONFIG_MAX);
+    else if (!(value = json_text_parse (text, size, 0, &fault)))
+        mg_error_set (err, EINVAL, "%s: line %zu: %s", path, fault.line, fault.what);
+    free (text);
+    return value;
+}
+
+/* Tokens that begin and end a text, by generation_config.json. */
+static int read_generation (struct generate_job *job, bool ends, struct mg_error *err)
+{
+    char *path = beside (job->options.load, "generation_config.json", err);
+    struct token_buffer first = { 0 };
+    struct stat st;
+    json_t *config = NULL;
+    int rc = path ? 0 : -1;
+
+    if (path && stat (path, &st) == 0) {
+        rc = (config = read_object (path, err)) ? 0 : -1;
+        if (rc == 0 && ends)
+            rc = take_ids (json_object_get (config, "eos_token_id"), &job->options.terminations,
+                           path, err);
+        if (rc == 0)
+            rc = take_ids (json_object_get (config, "bos_token_id"), &first, path, err);
+        if (rc == 0 && first.count > 0)
+            job->first = first.ids[0];
+    }
+    json_decref (config);
+    free (first.ids);
+    free (path);
+    return rc;
+}
+
+static int make_tokenizer (struct generate_job *job, struct mg_error *err)
+{
+    const struct data_config *data = &job->infer.config.data;
+    struct tokenizer_files files = { .model = NULL };
+    struct stat st;
+    char *path;
+
+    if (data->tokenizer) {
+        job->tokenizer = tokenizer_create (data->tokenizer, &data->tokenizer_files, err);
+        return job->tokenizer ? 0 : -1;
+    }
+    if (!(path = beside (job->options.load, "tokenizer.json", err)))
+        return -1;
+    files.model = path;
+    files.no_special_tokens = data->tokenizer_files.no_special_tokens;
+    if (stat (path, &st) == 0)
+        job->tokenizer = tokenizer_create ("HuggingFaceTokenizer", &files, err);
+    free (path);
+    return job->tokenizer || errno == ENOENT || !files.model ? 0 : -1;
+}
+
+/* Append the tokenizer's end of a document, if nothing else ends a text. */
+static int add_end (struct generate_job *job, struct mg_error *err)
+{
+    struct token_buffer *ends = &job->options.terminations;
+
+    if (!job->tokenizer || ends->count > 0)
+        return 0;
+    if (token_buffer_reserve (ends, 1, err) < 0)
+        return -1;
+    ends->ids[ends->count++] = tokenizer_eod (job->tokenizer);
+    return 0;
+}
+
+int generate_tokenizer (struct generate_job *job, struct mg_error *err)
+{
+    bool given = job->options.terminations.count > 0;
+    int32_t vocab = job->infer.config.model.config.vocab_size;
+
+    job->first = -1;
+    errno = ENOENT;
+    if (make_tokenizer (job, err) < 0 || read_generation (job, !given, err) < 0
+        || add_end (job, err) < 0)
+        return -1;
+    if (job->first < 0 && job->tokenizer)
+        job->first = tokenizer_eod (job->tokenizer);
+    if (job->first < 0 && job->options.terminations.count > 0)
+        job->first = job->options.terminations.ids[0];
+    for (size_t i = 0; given && i < job->options.terminations.count; i++) {
+        if (job->options.terminations.ids[i] >= vocab)
+            return mg_error_set (err, EINVAL, "--termination-id %d, want 0 to %d",
+                                 (int)job->options.terminations.ids[i], (int)vocab - 1);
+    }
+    if (job->options.stops.n > 0 && !job->tokenizer)
+        return mg_error_set (err, EINVAL, "--stop wants a tokenizer: --tokenizer-type, or "
+                             "tokenizer.json beside the weights");
+    return 0;
+}
+
+/* --- prompts --- */
+
+static struct generate_text *add (struct generate_job *job, struct mg_error *err)
+{
+    struct generate_text *more = realloc (job->text, (job->num_texts + 1) * sizeof (*more));
+
+    if (!more) {
+        mg_error_set (err, ENOMEM, "out of memory for %zu prompts", job->num_texts + 1);
+        return NULL;
+    }
+    job->text = more;
+    more += job->num_texts++;
+    *more = (struct generate_text){ .of = job };
+    return more;
+}
+
+/* The tokens of a prompt are there. */
+static int complete (struct generate_job *job, struct generate_text *t, struct mg_error *err)
+{
+    int64_t length = job->infer.given.generator.length, tokens = job->options.tokens;
+    size_t room = (size_t)(tokens < length ? tokens : length) + 1;
+    size_t top = (size_t)job->options.top;
+
+    if (token_buffer_reserve (&t->tokens, room, err) < 0)
+        return -1;
+    if (t->tokens.count == 0) {
+        if (job->first < 0)
+            return mg_error_set (err, EINVAL, "prompt %zu is empty, and no token is known that "
+                                 "begins or ends a document", job->num_texts - 1);
+        t->tokens.ids[t->tokens.count++] = job->first;
+    }
+    t->num_prompt = t->tokens.count;
+    room += t->num_prompt;
+    if (!(t->log_prob = calloc (room, sizeof (*t->log_prob)))
+        || !(t->top_ids = calloc (room * top + 1, sizeof (*t->top_ids)))
+        || !(t->top_log_probs = calloc (room * top + 1, sizeof (*t->top_log_probs))))
+        return mg_error_set (err, ENOMEM, "out of memory for a prompt");
+    return 0;
+}
+
+int generate_add_text (struct generate_job *job, const char *text, size_t size,
+                       struct mg_error *err)
+{
+    struct generate_text *t = add (job, err);
+
+    if (!t)
+        return -1;
+    t->has_prompt = true;
+    if (!job->tokenizer && size > 0)
+        return mg_error_set (err, EINVAL, "prompt %zu is a text, and there is no tokenizer: want "
+                             "--tokenizer-type, tokenizer.json beside the weights, or tokens",
+                             job->num_texts - 1);
+    if (text_buffer_append (&t->prompt, text, size, err) < 0
+        || (size > 0 && tokenizer_encode (job->tokenizer, text, size, &t->tokens, err) < 0))
+        return -1;
+    return complete (job, t, err);
+}
+
+/* "1,2,3" */
+static int add_ids (struct generate_job *job, const char *list, struct mg_error *err)
+{
+    struct generate_text *t = add (job, err);
+    char word[32];
+
+    while (t && *list) {
+        size_t n = strcspn (list, ",");
+        int id;
+
+        snprintf (word, sizeof (word), "%.*s", n < 31 ? (int)n : 31, list);
+        if (parse_int ("--prompt-tokens", word, 0, INT32_MAX, &id, err) < 0
+            || token_buffer_reserve (&t->tokens, 1, err) < 0)
+            return -1;
+        t->tokens.ids[t->tokens.count++] = id;
+        list += n + (list[n] == ',');
+    }
+    return t ? complete (job, t, err) : -1;
+}
+
+/* A line of a prompt file. */
+static int add_line (struct generate_job *job, const char *line, size_t size, size_t number,
+                     struct mg_error *err)
+{
+    const char *path = job->options.prompt_file;
+    struct json_text_fault fault;
+    json_t *value = json_text_parse (line, size, JSON_TEXT_NULS, &fault);
+    const json_t *text = json_object_get (value, "text");
+    const json_t *tokens = json_object_get (value, "tokens");
+    struct text_buffer bytes = { 0 };
+    struct generate_text *t;
+    char what[80];
+    int rc;
+
+    snprintf (what, sizeof (what), "line %zu", number);
+    if (!value)
+        return mg_error_set (err, EINVAL, "%s:%zu: %s", path, number, fault.what);
+    if (json_is_string (text) && !tokens) {
+        rc = json_text_append (&bytes, json_string_value (text), err);
+        if (rc == 0)
+            rc = generate_add_text (job, bytes.size > 0 ? bytes.data : "", bytes.size, err);
+    } else if (json_is_array (tokens) && !text) {
+        rc = (t = add (job, err)) ? take_ids (tokens, &t->tokens, what, err) : -1;
+        if (rc == 0)
+            rc = complete (job, t, err);
+    } else
+        rc = mg_error_set (err, EINVAL, "line %zu: want an object with \"text\", a string, or "
+                           "\"tokens\", a list", number);
+    text_buffer_clear (&bytes);
+    json_decref (value);
+    return rc < 0 ? mg_error_prefix (err, "%s", path) : 0;
+}
+
+static int read_file (struct generate_job *job, struct mg_error *err)
+{
+    size_t size, number = 1;
+    char *text = args_file_bytes (job->options.prompt_file, PROMPT_FILE_MAX, &size, err);
+    const char *at = text, *end = text + (text ? size : 0);
+    int rc = text ? 0 : mg_error_prefix (err, "--prompt-file");
+
+    if (text && size > PROMPT_FILE_MAX)
+        rc = mg_error_set (err, EFBIG, "%s: more than %d bytes", job->options.prompt_file,
+                           PROMPT_FILE_MAX);
+    for (; rc == 0 && at < end; number++) {
+        const char *newline = memchr (at, '\n', (size_t)(end - at));
+        size_t n = newline ? (size_t)(newline - at) : (size_t)(end - at);
+
+        if (strspn (at, " \t\r") < n)
+            rc = add_line (job, at, n, number, err);
+        at += n + (newline != NULL);
+    }
+    free (text);
+    return rc;
+}
+
+int generate_prompts (struct generate_job *job, struct mg_error *err)
+{
+    const struct generate_options *o = &job->options;
+
+    for (int i = 0; i < o->prompts.n; i++) {
+        if (generate_add_text (job, o->prompts.word[i], strlen (o->prompts.word[i]), err) < 0)
+            return -1;
+    }
+    for (int i = 0; i < o->prompt_tokens.n; i++) {
+        if (add_ids (job, o->prompt_tokens.word[i], err) < 0)
+            return -1;
+    }
+    return o->prompt_file ? read_file (job, err) : 0;
+}
+
+void generate_clear_texts (struct generate_job *job)
+{
+    for (size_t i = 0; i < job->num_texts; i++) {
+        struct generate_text *t = &job->text[i];
+
+        text_buffer_clear (&t->prompt);
+        text_buffer_clear (&t->text);
+        free (t->tokens.ids);
+        free (t->log_prob);
+        free (t->top_ids);
+        free (t->top_log_probs);
+    }
+    free (job->text);
+    job->text = NULL;
+    job->num_texts = job->printed = 0;
+}

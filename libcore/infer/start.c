@@ -1,0 +1,284 @@
+/* start.c - arguments, session, weights, generator */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "libcore/checkpoint/hf_dir.h"
+#include "libcore/infer/start.h"
+
+/* --- arguments --- */
+
+/* 1: 'path' is a directory of checkpoints; 0: it is a file of weights, or Hugging Face's. */
+static int is_checkpoint (const char *path, struct mg_error *err)
+{
+    struct stat st;
+    int hf;
+
+    if (stat (path, &st) < 0)
+        return mg_error_set (err, errno, "--load %s: %s", path, strerror (errno));
+    if ((hf = hf_dir_probe (path, err)) < 0)
+        return mg_error_prefix (err, "--load");
+    return S_ISDIR (st.st_mode) && !hf;
+}
+
+/* Arguments that say how a model is trained. */
+static void leave_out_training (struct train_args *args)
+{
+    args->skip_train = true;
+    args->micro_batch_size = 1;
+    args->mtp_layers = 0;
+    args->hidden_dropout = args->attention_dropout = 0;
+    args->moe.capacity_factor = TRAIN_UNSET;
+    args->moe.pad_to_capacity = false;
+    args->sequence_parallel |= args->moe.experts > 0; // which want it if tp is above 1
+    args->log_max_logit = false;
+}
+
+/* Do the further arguments describe the model?  A file of weights may not. */
+static bool has_model (const struct infer_config *c)
+{
+    static const char name[] = "--num-layers";
+    size_t n = sizeof (name) - 1;
+
+    for (int i = 0; i < c->argc; i++) {
+        if (strncmp (c->argv[i], name, n) == 0 && (c->argv[i][n] == '\0' || c->argv[i][n] == '='))
+            return true;
+    }
+    return false;
+}
+
+static int parse (struct infer *infer, struct mg_error *err)
+{
+    const struct infer_config *c = &infer->given;
+    struct train_args *args = &infer->args;
+    int checkpoint, n = 0;
+
+    train_args_init (args);
+    if (!c->load)
+        return mg_error_set (err, EINVAL, "--load is missing, want a checkpoint's directory, a "
+                             "file of weights or a directory of Hugging Face's");
+    if ((checkpoint = is_checkpoint (c->load, err)) < 0)
+        return -1;
+    if (!(infer->words = calloc ((size_t)c->argc + 5, sizeof (*infer->words))))
+        return mg_error_set (err, ENOMEM, "out of memory");
+    infer->words[n++] = (char *)"infer";
+    if (!has_model (c))
+        infer->words[n++] = (char *)"--use-checkpoint-args";
+    infer->words[n++] = (char *)(checkpoint ? "--load" : "--load-weights");
+    infer->words[n++] = (char *)c->load;
+    for (int i = 0; i < c->argc; i++)
+        infer->words[n++] = c->argv[i];
+    if (train_args_read_run (n, infer->words, args, err) < 0)
+        return -1;
+    leave_out_training (args);
+    return 0;
+}
+
+/* Positions that are planned: those that are given, or those of the model. */
+static void set_length (struct infer *infer)
+{
+    struct generator_config *g = &infer->given.generator;
+
+    if (g->length == 0)
+        g->length = infer->args.max_positions > 0 && infer->args.max_positions < INFER_LENGTH
+                        ? infer->args.max_positions : INFER_LENGTH;
+    infer->args.seq_length = (int)g->length;
+}
+
+static int configure (struct infer *infer, struct mg_error *err)
+{
+    struct run_config *c = &infer->config;
+
+    if (parse (infer, err) < 0)
+        return -1;
+    set_length (infer);
+    infer->parsed = true;
+    run_config_init (c, &infer->args);
+    if (generator_plan (&infer->given.generator, &c->model, err) < 0
+        || train_args_check_types (&infer->args, err) < 0 || run_config_geometry (c, err) < 0
+        || run_config_check_rules (c, err) < 0 || run_config_model (c, err) < 0
+        || run_config_stages (c, err) < 0)
+        return -1;
+    return run_config_check_model (c, err);
+}
+
+/* A session_check_f. */
+static int check_world (void *arg, int world, struct mg_error *err)
+{
+    struct infer *infer = arg;
+    struct run_config *c = &infer->config;
+
+    c->geometry.world = world;
+    if (geometry_validate (&c->geometry, err) < 0 || run_config_check_rules (c, err) < 0
+        || run_config_check_buffers (c, err) < 0
+        || !(infer->batches = run_config_batches (c, geometry_dp (&c->geometry), err))) {
+        infer->misused = true;
+        return -1;
+    }
+    return 0;
+}
+
+/* --- the parts --- */
+
+static int plan (struct infer *infer, struct mg_error *err)
+{
+    struct session *s = &infer->session;
+    struct generator_bytes bytes;
+    struct memory_advice advice;
+    struct memory_room room = {
+        .ranks = bootstrap_info (s->bootstrap)->local_size,
+        .device = (double)device_available (job_device (s->job)),
+        .apart = device_is_apart (job_device (s->job)),
+        .host = (double)device_available (job_host (s->job)),
+    };
+
+    if (session_build (s, infer->batches, 1, err) < 0)
+        return -1;
+    bytes = generator_bytes (&infer->given.generator, s->parts.model);
+    s->memory.bytes[MEMORY_WORKSPACE] += bytes.device;
+    s->memory.bytes[MEMORY_STAGING] += bytes.host;
+    advice = train_advice (&infer->config, s->job);
+    return infer->config.check_memory ? memory_check (&s->memory, &room, &advice, err) : 0;
+}
+
+static int bind (struct infer *infer, struct mg_error *err)
+{
+    struct session *s = &infer->session;
+
+    return session_bind (s, err) < 0 ? -1 : passes_bind (s->parts.passes, &infer->timers, err);
+}
+
+static int load (struct infer *infer, struct mg_error *err)
+{
+    struct session *s = &infer->session;
+    struct state_source source = infer->config.resume.load;
+    struct train_progress progress = { .iteration = 0 };
+    struct state_found found;
+    int rc;
+
+    if (session_load (s, infer->config.resume.weights, err) < 0)
+        return -1;
+    if (infer->config.resume.weights)
+        return 0;
+    source.weights_only = source.no_optimizer = true;
+    rc = state_load (s->state, &source, &progress, &found, err);
+    if (rc == 0)
+        rc = mg_error_set (err, ENOENT, "%s: there is no checkpoint", source.dir);
+    return accord_common (&s->accord, rc < 0 ? -1 : 0);
+}
+
+static int set_up (struct infer *infer, struct mg_error *err)
+{
+    struct session *s = &infer->session;
+
+    if (accord_agree (&s->accord, plan (infer, err), err) < 0
+        || accord_agree (&s->accord, bind (infer, err), err) < 0 || load (infer, err) < 0)
+        return -1;
+    infer->generator = generator_create (&infer->given.generator, &s->parts, s->job, err);
+    return infer->generator ? 0 : -1;
+}
+
+int infer_start (struct infer *infer, const struct infer_config *config, struct mg_error *err)
+{
+    int rc;
+
+    *infer = (struct infer){ .given = *config, .failed = true };
+    infer->session.config = &infer->config;
+    infer->session.program = config->program;
+    infer->session.errors = config->errors;
+    infer->session.accord.out = config->errors;
+    rc = configure (infer, err);
+    infer->misused = rc < 0;
+    if (!infer->parsed) // the others learn of it nevertheless
+        run_config_init (&infer->config, &infer->args);
+    if (session_meet (&infer->session, check_world, infer, rc, err) < 0)
+        return -1;
+    device_enter (job_device (infer->session.job));
+    rc = set_up (infer, err);
+    infer->failed = rc < 0;
+    return rc;
+}
+
+void infer_describe (const struct infer *infer)
+{
+    const struct session *s = &infer->session;
+    const struct generator_config *g = &infer->given.generator;
+    const struct grid *grid = job_grid (s->job);
+    const double mib = 1 << 20;
+    size_t caches = model_cache_bytes (s->parts.model);
+    int world = job_world (s->job), threads = device_threads (job_device (s->job));
+
+    if (job_rank (s->job) != 0)
+        return;
+    fprintf (infer->given.errors,
+             "%d rank%s = tp %d x pp %d x dp %d, %d thread%s a rank; %" PRId64 " parameters; %d "
+             "requests of %" PRId64 " positions, passes of %" PRId64 " rows; rank 0 takes %.1f "
+             "MiB for parameters, %.1f MiB for caches, %.1f MiB for activations\n",
+             world, world == 1 ? "" : "s", grid_size (grid, false, MG_AXIS_TP),
+             grid_size (grid, false, MG_AXIS_PP), grid_size (grid, false, MG_AXIS_DP), threads,
+             threads == 1 ? "" : "s", model_sizes_of (s->parts.model)->parameters, g->requests,
+             g->length, g->rows, (double)memory_state (&s->memory) / mib, (double)caches / mib,
+             (double)(memory_activations (&s->memory) - (int64_t)caches) / mib);
+    fflush (infer->given.errors);
+}
+
+/* --- the end --- */
+
+int infer_report (struct infer *infer, const struct mg_error *err)
+{
+    struct session *s = &infer->session;
+    bool common = s->accord.common_error;
+    int rank = s->bootstrap ? bootstrap_info (s->bootstrap)->rank : 0;
+    int status = infer->misused ? 2 : 1;
+    struct timespec pause = { .tv_sec = 2 };
+
+    infer->failed = true;
+    if (!common)
+        job_fail (s->job, err->text);
+    if (!common && rank != 0) // rank 0 may have the same to say, and ends the job
+        nanosleep (&pause, NULL);
+    if (!common || rank == 0)
+        fprintf (infer->given.errors, "%s: %s\n", infer->given.program,
+                 infer->args.others.refusal ? infer->args.others.refusal : err->text);
+    fflush (NULL);
+    if (s->bootstrap && !common)
+        bootstrap_abort (s->bootstrap, status);
+    return status;
+}
+
+static void free_parts (struct infer *infer)
+{
+    struct session *s = &infer->session;
+
+    if (infer->failed && !s->accord.common_error) { // others may still use what there is
+        job_abandon (s->job);
+        return;
+    }
+    generator_destroy (infer->generator);
+    state_destroy (s->state);
+    train_parts_destroy (&s->parts);
+    if (s->job) {
+        device_leave (job_device (s->job));
+        job_destroy (s->job);
+    } else if (s->bootstrap) {
+        bootstrap_barrier (s->bootstrap, NULL); // rank 0 says why before the others leave
+        bootstrap_destroy (s->bootstrap);
+    }
+}
+
+void infer_leave (struct infer *infer)
+{
+    int saved_errno = errno;
+
+    free_parts (infer);
+    num_microbatches_destroy (infer->batches);
+    run_config_clear (&infer->config);
+    memory_clear (&infer->session.memory);
+    train_args_clear (&infer->args);
+    free (infer->words);
+    errno = saved_errno;
+}

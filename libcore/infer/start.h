@@ -1,0 +1,60 @@
+/* start - from the arguments of a program that generates to its generator.
+ *
+ * The arguments of the model come from what is loaded: a checkpoint's directory, a file of weights,
+ * a directory of Hugging Face's.  Further arguments are those of "megatron train" about layouts,
+ * types, devices and tokenizers; if they have --num-layers, they describe the model instead.
+ * Nothing is trained: there are no gradients, layers for multi-token prediction are left out, and a
+ * capacity of experts drops nothing.
+ */
+#ifndef LIBCORE_INFER_START_H
+#define LIBCORE_INFER_START_H
+
+#include <stdio.h>
+
+#include "libcore/infer/generator.h"
+#include "libcore/train/session.h"
+#include "libcore/train/timers.h"
+
+enum { INFER_REQUESTS = 8, INFER_ROWS = 512, INFER_LENGTH = 2560 }; /* defaults, the first and the
+                                                                      last are Megatron-LM's */
+
+struct infer_config {
+    const char *program; /* for reports */
+    const char *load;
+    struct generator_config generator; /* length 0: the positions of the model, INFER_LENGTH at
+                                          most */
+    int argc;     /* further arguments, from the first on */
+    char **argv;
+    FILE *errors; /* for reports on ranks that die, and the first line */
+};
+
+struct infer {
+    struct infer_config given;
+    char **words; /* all arguments of the model */
+    struct train_args args;
+    struct run_config config;
+    struct session session;
+    struct num_microbatches *batches;
+    struct timers timers; /* none runs */
+    struct generator *generator;
+    bool parsed, failed, misused;
+};
+
+/* Join the job, make the model, load its weights, make the generator.  The configuration's texts
+ * outlive the object.  On failure -1 and a text; infer_leave() then ends this rank's part.
+ * Collective.
+ */
+int infer_start (struct infer *infer, const struct infer_config *config, struct mg_error *err);
+
+/* Print the line that describes the job, the model and its memory. */
+void infer_describe (const struct infer *infer);
+
+/* After a failure: print the text, if this rank should, and end the job where other ranks may wait.
+ * Returns the exit status.
+ */
+int infer_report (struct infer *infer, const struct mg_error *err);
+
+/* Free all parts.  Collective after success, and if all ranks have failed alike. */
+void infer_leave (struct infer *infer);
+
+#endif /* LIBCORE_INFER_START_H */
