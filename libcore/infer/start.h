@@ -1,9 +1,10 @@
 /* start - from the arguments of a program that generates to its generator.
  *
  * The arguments of the model come from what is loaded: a checkpoint's directory, a file of weights,
- * a directory of Hugging Face's; or, if these have --num-layers, from further arguments.  Further arguments are those of "megatron train" about layouts,
- * types, devices and tokenizers.  Nothing is trained: there are no gradients, layers for
- * multi-token prediction are left out, and a capacity of experts drops nothing.
+ * a directory of Hugging Face's; or, if these have --num-layers, from further arguments.  Those are
+ * the arguments of "megatron train" about layouts, types, devices and tokenizers.  Nothing is
+ * trained: there are no gradients, layers for multi-token prediction are left out, and a capacity
+ * of experts drops nothing.
  */
 #ifndef LIBCORE_INFER_START_H
 #define LIBCORE_INFER_START_H
