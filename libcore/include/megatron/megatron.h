@@ -5,6 +5,7 @@
 #include "megatron/comm.h"
 #include "megatron/dtype.h"
 #include "megatron/error.h"
+#include "megatron/generate.h"
 #include "megatron/geometry.h"
 #include "megatron/grid.h"
 #include "megatron/job.h"

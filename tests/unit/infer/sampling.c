@@ -151,7 +151,7 @@ static void test_golden (void)
     size_t k;
 
     if (!shared_file (path, sizeof (path), "golden/15_generate.json")) {
-        skip (20, "no reference data");
+        skip (21, "no reference data");
         return;
     }
     json = json_load_file (path, 0, NULL);
