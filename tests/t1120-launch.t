@@ -32,7 +32,15 @@ is "$status:$(sort <<<"$out")" "0:$(for i in {0..10}; do printf '%2d: a\n%2d: b\
 is "$(sort <<<"$err")" "$(for i in {0..10}; do printf '%2d: e\n' $i; done | sort)" "of standard error, too"
 run megatron launch -n 2 -l sh -c 'head -c 200000 /dev/zero | tr "\0" x; echo'
 is "$(tr -d '\n01: ' <<<"$out" | wc -c)" 400000 "a line of any length"
-run megatron launch -n 2 --output dir/.. sh -c 'echo'
+run megatron launch -n 2 -l printf 'a\0b\nc\n'
+is "$(tr '\0' @ <"$TEST_DIR/.out" | sort -u)" "0: a@b
+0: c
+1: a@b
+1: c" "a zero byte"
+status=0
+megatron launch -n 2 -l echo >/dev/full 2>full.err || status=$?
+is "$status:$(cat full.err)" "1:megatron launch: standard output cannot be written: No space left on device" \
+    "output that cannot be written"
 run megatron launch -n 2 --output logs sh -c 'echo out $RANK; echo err $RANK >&2'
 is "$status:$out:$err" "0::" "to files"
 is "$(head logs/*)" "==> logs/0.err <==

@@ -76,6 +76,26 @@ kill -USR1 "$pid"
 ended
 is "$rc:$(grep -c heard usr.out)" "0:2" "SIGUSR1 is passed on"
 
+# ---- a reader that does not read, a failure after a signal
+mkfifo slow
+megatron launch -n 2 --label sh -c "trap '' INT TERM; yes" >slow 2>/dev/null &
+pid=$!
+exec 4<slow
+sleep 0.5
+kill -INT "$pid"
+sleep 0.2
+kill -INT "$pid"
+ended
+is "$rc" 130 "the second ^C is heard while nobody reads"
+exec 4<&-
+megatron launch -n 2 sh -c 'trap "exit 9" INT; echo ready; while :; do sleep 0.1; done' >int.out 2>int.err &
+pid=$!
+wait_until '[ "$(grep -c ready int.out)" = 2 ]'
+kill -INT "$pid"
+ended
+is "$rc" 9 "ranks that fail after a ^C"
+like "$(cat int.err)" "^megatron launch: rank [01] has ended with status 9$" "are named"
+
 # ---- PyTorch's ranks
 if python3 -c 'import torch.distributed' 2>/dev/null; then
     cat >gloo.py <<'END'

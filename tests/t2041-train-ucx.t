@@ -27,7 +27,7 @@ layouts=(
     "4 --context-parallel-size 2 --cp-comm-type all_gather --tensor-model-parallel-size 2 --position-embedding-type rope"
     "4 --expert-model-parallel-size 4 $moe --moe-token-dispatcher-type alltoall"
     "4 --expert-model-parallel-size 2 $moe --moe-token-dispatcher-type allgather"
-    "4 --expert-model-parallel-size 2 --tensor-model-parallel-size 2 --sequence-parallel $moe --moe-token-dispatcher-type alltoall"
+    "4 --expert-model-parallel-size 2 --tensor-model-parallel-size 2 --expert-tensor-parallel-size 1 --sequence-parallel $moe --moe-token-dispatcher-type alltoall"
     "2 --bf16 --tensor-model-parallel-size 2"
     "4 --fp16 --initial-loss-scale 65536 --pipeline-model-parallel-size 4"
     "4 --bf16 --use-distributed-optimizer --grad-reduce-in-bf16"

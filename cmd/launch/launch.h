@@ -54,11 +54,21 @@ int launch_output_attach (struct launch_output *o, int rank);
 /* After a rank is started: close its ends. */
 void launch_output_started (struct launch_output *o, int rank);
 
-/* Descriptors that become readable when a rank prints, at most 2 for each rank. */
+/* What to wait for: output of ranks, and room for what waits to be printed.  At most 2 for each rank
+ * and 2 more.
+ */
 struct pollfd;
 int launch_output_polls (const struct launch_output *o, struct pollfd *polls);
 
-/* Print the whole lines that have come.  With 'last', whatever has come. */
+/* Print the whole lines that have come, as far as there is room for them.  With 'last', whatever
+ * has come.  Does not block.
+ */
 void launch_output_copy (struct launch_output *o, bool last);
+
+/* True if standard output cannot be written, which a line has told. */
+bool launch_output_failed (const struct launch_output *o);
+
+/* True if something has come from the ranks, or may still come, and is not printed. */
+bool launch_output_pending (const struct launch_output *o);
 
 #endif /* CMD_LAUNCH_LAUNCH_H */

@@ -15,7 +15,12 @@
 
 #include "cmd/launch/launch.h"
 
-enum { LINE_MAX_BYTES = 1 << 16, STREAMS = 2 };
+enum {
+    LINE_MAX_BYTES = 1 << 16,
+    STREAMS = 2,
+    WAITING_MAX = 1 << 20, /* bytes that wait to be printed before ranks have to wait */
+    WRITE_BYTES = 4096,    /* what a pipe takes at once if it takes anything */
+};
 
 struct stream {
     int read_fd, write_fd; /* -1: none */
@@ -23,7 +28,15 @@ struct stream {
     size_t len;
 };
 
+/* Standard output or error of this process. */
+struct sink {
+    char *data; /* what waits to be printed */
+    size_t len, capacity;
+    bool lost;  /* it cannot be written */
+};
+
 struct launch_output {
+    struct sink sink[STREAMS];
     const struct launch *launch;
     int width; /* of the largest rank's number */
     struct stream (*stream)[STREAMS]; /* [ranks] */
@@ -72,6 +85,8 @@ void launch_output_destroy (struct launch_output *o)
             free (o->stream[r][s].line);
         }
     }
+    for (int s = 0; s < STREAMS; s++)
+        free (o->sink[s].data);
     free (o->stream);
     free (o);
 }
@@ -128,29 +143,100 @@ void launch_output_started (struct launch_output *o, int rank)
         close_fd (&o->stream[rank][s].write_fd);
 }
 
+/* --- what waits to be printed --- */
+
+static void append (struct sink *sink, const void *data, size_t len)
+{
+    if (sink->len + len > sink->capacity) {
+        size_t capacity = 2 * (sink->len + len);
+        char *more = realloc (sink->data, capacity);
+
+        if (!more)
+            return; // a line less
+        sink->data = more;
+        sink->capacity = capacity;
+    }
+    memcpy (sink->data + sink->len, data, len);
+    sink->len += len;
+}
+
+/* Print as much as can be printed without waiting.  What cannot be written is said once, and lost.
+ */
+static void print_some (struct sink *sink, int fd)
+{
+    struct pollfd p = { .fd = fd, .events = POLLOUT };
+    size_t done = 0;
+
+    while (done < sink->len && poll (&p, 1, 0) > 0) {
+        size_t n = sink->len - done < WRITE_BYTES ? sink->len - done : WRITE_BYTES;
+        ssize_t written = sink->lost ? (ssize_t)n : write (fd, sink->data + done, n);
+
+        if (written < 0 && (errno == EAGAIN || errno == EINTR))
+            break;
+        if (written < 0) {
+            sink->lost = true;
+            if (fd == 1)
+                fprintf (stderr, "megatron launch: standard output cannot be written: %s\n",
+                         strerror (errno));
+            continue;
+        }
+        done += (size_t)written;
+    }
+    memmove (sink->data, sink->data + done, sink->len -= done);
+}
+
+bool launch_output_failed (const struct launch_output *o)
+{
+    return o->sink[0].lost;
+}
+
+bool launch_output_pending (const struct launch_output *o)
+{
+    bool pending = o->sink[0].len + o->sink[1].len > 0;
+
+    for (int r = 0; r < o->launch->ranks; r++) {
+        for (int s = 0; s < STREAMS; s++)
+            pending |= o->stream[r][s].read_fd >= 0;
+    }
+    return pending;
+}
+
+/* --- lines --- */
+
+static bool is_readable (const struct launch_output *o, int rank, int s)
+{
+    return o->stream[rank][s].read_fd >= 0 && o->sink[s].len < WAITING_MAX;
+}
+
 int launch_output_polls (const struct launch_output *o, struct pollfd *polls)
 {
     int n = 0;
 
+    for (int s = 0; s < STREAMS; s++) {
+        if (o->sink[s].len > 0)
+            polls[n++] = (struct pollfd){ .fd = 1 + s, .events = POLLOUT };
+    }
     for (int r = 0; r < o->launch->ranks; r++) {
         for (int s = 0; s < STREAMS; s++) {
-            if (o->stream[r][s].read_fd >= 0)
+            if (is_readable (o, r, s))
                 polls[n++] = (struct pollfd){ .fd = o->stream[r][s].read_fd, .events = POLLIN };
         }
     }
     return n;
 }
 
-static void print_line (const struct launch_output *o, int rank, int s, const char *line,
-                        size_t len)
+static void print_line (struct launch_output *o, int rank, int s, const char *line, size_t len)
 {
-    FILE *out = s == 0 ? stdout : stderr;
+    char label[24];
+    int n = snprintf (label, sizeof (label), "%*d: ", o->width, rank);
 
-    fprintf (out, "%*d: %.*s\n", o->width, rank, (int)len, line);
+    append (&o->sink[s], label, (size_t)n);
+    append (&o->sink[s], line, len);
+    append (&o->sink[s], "\n", 1);
 }
 
 /* Print the whole lines of what has come, and keep the rest. */
-static void print_lines (const struct launch_output *o, int rank, int s, bool last)
+static void print_lines (struct launch_output *o, int rank, int s, bool last)
 {
     struct stream *stream = &o->stream[rank][s];
     char *at = stream->line, *end = at + stream->len, *newline;
@@ -167,13 +253,13 @@ static void print_lines (const struct launch_output *o, int rank, int s, bool la
     memmove (stream->line, at, stream->len);
 }
 
-static void copy_stream (const struct launch_output *o, int rank, int s, bool last)
+static void copy_stream (struct launch_output *o, int rank, int s, bool last)
 {
     struct stream *stream = &o->stream[rank][s];
 
     if (!stream->line && !(stream->line = malloc (LINE_MAX_BYTES)))
         return; // it is tried again
-    for (;;) {
+    while (is_readable (o, rank, s)) {
         ssize_t got = read (stream->read_fd, stream->line + stream->len,
                             LINE_MAX_BYTES - stream->len);
 
@@ -196,9 +282,10 @@ void launch_output_copy (struct launch_output *o, bool last)
 {
     for (int r = 0; r < o->launch->ranks; r++) {
         for (int s = 0; s < STREAMS; s++) {
-            if (o->stream[r][s].read_fd >= 0)
+            if (is_readable (o, r, s))
                 copy_stream (o, r, s, last);
         }
     }
-    fflush (stdout);
+    for (int s = 0; s < STREAMS; s++)
+        print_some (&o->sink[s], 1 + s);
 }

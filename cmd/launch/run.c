@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -33,7 +34,10 @@ struct run {
     int left;      /* ranks that have not ended */
     int status;    /* of the first that failed */
     bool ending;   /* the ranks were told to end */
-    int interrupts;
+    int interrupts; /* SIGINT that came */
+    int passed;     /* the last signal that was passed on to end the ranks, 0: none */
+    pid_t self;
+    struct rlimit files; /* of this process before it needed more */
     struct timespec kill_at; /* if ending */
     int signals;   /* signalfd */
     int watcher;   /* pipe to the watcher, -1: none */
@@ -105,6 +109,9 @@ static void __attribute__ ((noreturn)) become_rank (struct run *run, int rank, i
 
     setpgid (0, 0);
     prctl (PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid () != run->self) // it has gone before that
+        _exit (1);
+    setrlimit (RLIMIT_NOFILE, &run->files);
     run->place.rank = rank;
     if ((null >= 0 && dup2 (null, 0) < 0) || launch_output_attach (run->output, rank) < 0
         || launch_settle (&run->place) < 0)
@@ -191,7 +198,8 @@ static void note_end (struct run *run, int rank, int how)
     run->left--;
     if (status == 0)
         return;
-    if (!run->ending && run->interrupts == 0) {
+    // what this command was told to pass on is no news
+    if (!run->ending && !(run->passed && status == 128 + run->passed)) {
         if (WIFEXITED (how))
             fprintf (stderr, "megatron launch: rank %d has ended with status %d\n", rank, status);
         else
@@ -224,11 +232,11 @@ static void pass_on (struct run *run, int number)
         signal_ranks (run, SIGKILL);
         return;
     }
-    if (number == SIGTERM || number == SIGHUP || number == SIGQUIT)
-        run->interrupts++;
     signal_ranks (run, number);
-    if (number != SIGUSR1 && number != SIGUSR2)
-        signal_ranks (run, SIGCONT);
+    if (number == SIGUSR1 || number == SIGUSR2)
+        return;
+    run->passed = number;
+    signal_ranks (run, SIGCONT);
 }
 
 static void hear_signals (struct run *run)
@@ -243,12 +251,15 @@ static void hear_signals (struct run *run)
     }
 }
 
+/* Until all have ended, and what they have printed is printed.  Nobody who does not read it keeps
+ * this command from hearing signals.
+ */
 static void wait_for_ranks (struct run *run)
 {
-    struct pollfd *polls = calloc (2 * (size_t)run->launch->ranks + 1, sizeof (*polls));
+    struct pollfd *polls = calloc (2 * (size_t)run->launch->ranks + 3, sizeof (*polls));
     struct timespec now;
 
-    while (run->left > 0) {
+    while (run->left > 0 || (launch_output_pending (run->output) && run->interrupts < 2)) {
         int n = polls ? launch_output_polls (run->output, polls + 1) : 0;
 
         if (polls) {
@@ -256,21 +267,37 @@ static void wait_for_ranks (struct run *run)
             poll (polls, (nfds_t)n + 1, POLL_MS);
         }
         hear_signals (run);
-        launch_output_copy (run->output, false);
+        launch_output_copy (run->output, run->left == 0);
         clock_gettime (CLOCK_MONOTONIC, &now);
         if (run->ending && now.tv_sec >= run->kill_at.tv_sec)
             signal_ranks (run, SIGKILL);
     }
-    launch_output_copy (run->output, true);
     free (polls);
 }
 
 /* --- the whole --- */
 
+/* Each rank may take three descriptors of this process. */
+static void raise_files (struct run *run)
+{
+    struct rlimit more;
+
+    getrlimit (RLIMIT_NOFILE, &run->files);
+    more = run->files;
+    if (more.rlim_cur < 3 * (rlim_t)run->launch->ranks + 64)
+        more.rlim_cur = 3 * (rlim_t)run->launch->ranks + 64;
+    if (more.rlim_cur > more.rlim_max)
+        more.rlim_cur = more.rlim_max;
+    setrlimit (RLIMIT_NOFILE, &more);
+}
+
 static int prepare (struct run *run, struct mg_error *err)
 {
     uint8_t random[32];
     sigset_t mask;
+
+    run->self = getpid ();
+    raise_files (run);
 
     sigemptyset (&mask);
     sigaddset (&mask, SIGCHLD);
@@ -308,6 +335,8 @@ int launch_run (const struct launch *l, const struct grid *grid)
         end_ranks (&run, status);
     if (run.left > 0)
         wait_for_ranks (&run);
+    if (status == 0 && run.output && launch_output_failed (run.output))
+        status = 1;
     tell_watcher (&run, 0);
     if (run.watcher >= 0)
         close (run.watcher);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,21 +168,41 @@ lost:
     return NULL;
 }
 
+/* Try once, until the deadline at most.  0, or errno. */
+static int try_connect (struct env *e, const struct timespec *deadline)
+{
+    struct pollfd p = { .events = POLLOUT };
+    socklen_t len = sizeof (int);
+    int failed = 0;
+
+    e->fd = socket (e->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (e->fd < 0)
+        return errno;
+    if (connect (e->fd, (struct sockaddr *)&e->address, e->address_len) == 0)
+        return 0;
+    failed = errno;
+    p.fd = e->fd;
+    if (failed == EINPROGRESS && poll (&p, 1, env_left_ms (deadline)) <= 0)
+        failed = ETIMEDOUT;
+    else if (failed == EINPROGRESS && getsockopt (e->fd, SOL_SOCKET, SO_ERROR, &failed, &len) < 0)
+        failed = errno;
+    if (failed == 0)
+        return 0;
+    close (e->fd);
+    e->fd = -1;
+    return failed;
+}
+
 /* Connect, again and again until rank 0 listens. */
 static int connect_hub (struct env *e, struct mg_error *err)
 {
     const struct timespec nap = { .tv_nsec = RETRY_MS * 1000000L };
     struct timespec deadline = env_deadline (e->timeout);
-    int last = ETIMEDOUT;
+    int last;
 
     do {
-        e->fd = socket (e->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (e->fd >= 0 && connect (e->fd, (struct sockaddr *)&e->address, e->address_len) == 0)
+        if ((last = try_connect (e, &deadline)) == 0)
             return 0;
-        last = errno;
-        if (e->fd >= 0)
-            close (e->fd);
-        e->fd = -1;
         nanosleep (&nap, NULL);
     } while (env_left_ms (&deadline) > 0);
     return mg_error_set (err, ETIMEDOUT, "bootstrap env: rank 0 at %.80s port %.10s has not come "

@@ -23,6 +23,7 @@ enum {
     STRANGER_SECONDS = 10,
     TELL_SECONDS = 2, /* to send the reason of a failure to a rank */
     NAMED_MAX = 8,
+    PAUSE_MS = 20,
 };
 
 enum state { GONE, SAYS_HELLO, PROVES, BELONGS };
@@ -221,6 +222,8 @@ static void accept_peer (struct env_hub *hub)
     }
     if (fd >= 0)
         close (fd); // it tries again
+    else if (errno != EAGAIN)
+        poll (NULL, 0, PAUSE_MS); // no descriptor is free, say: the listener stays readable
 }
 
 static void drop_stranger (struct env_hub *hub, struct peer *p, bool wrong_token)

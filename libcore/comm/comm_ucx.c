@@ -7,13 +7,13 @@
  * UCX's own handling of errors stays off: it would switch off shared memory.  The job's monitor
  * finds ranks that have died or stand still.
  *
- * Addresses.  A worker's address has about 100 bytes on one node, and up to some hundred where it
- * names network devices as well.  It is behind the CPU mask (128 bytes) that each rank sends in the
- * exchange anyway, so that 1,000,000 ranks exchange about 250 MB on each node instead of about 130.
+ * Addresses.  A worker's address has about 100 bytes on one node, and up to 500 where it names
+ * network devices as well.  It is behind the CPU mask (128 bytes) that each rank sends in the
+ * exchange anyway, so that 1,000,000 ranks exchange 230 to 630 MB on each node instead of 130.
  * After the exchange each node has all of it, and no address is asked for over the network.  A rank
- * reads and keeps the addresses of the members of its groups alone.  Connections are made when
- * the first message to a rank is sent: short calls among many ranks go to as many ranks as their
- * number has bits.
+ * keeps the addresses of the members of its groups, of which the control communicator has all
+ * ranks: as many bytes once more on each rank.  Connections are made when the first message to a
+ * rank is sent: short calls among many ranks go to as many ranks as their number has bits.
  */
 
 #include <errno.h>

@@ -368,10 +368,8 @@ static void rest (struct queue *queue, unsigned idle)
 {
     struct queue_source *source = find_source (queue);
 
-    if (source && (queue->waiters == 0 || idle > SOURCE_POLLS)) {
-        sleep_on (queue, source); // if there is news, the next round sees it
+    if (source && (queue->waiters == 0 || idle > SOURCE_POLLS) && sleep_on (queue, source))
         return;
-    }
     pthread_mutex_unlock (&queue->lock);
     give_way (queue, idle);
     pthread_mutex_lock (&queue->lock);

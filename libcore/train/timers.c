@@ -123,10 +123,12 @@ void timers_start (struct timers *t, enum timer which)
     trace_begin (t->trace, which);
     if (t->level < rows[which].level)
         return;
-    if (rows[which].host || !t->events)
+    if (rows[which].host || !t->events) {
         t->begun[which] = timers_now ();
-    else
-        t->begin[which] = event_pool_record (t->events, t->stream);
+        return;
+    }
+    drop_event (t, t->begin[which]); // of an interval that has not ended, as after a failure
+    t->begin[which] = event_pool_record (t->events, t->stream);
 }
 
 /* Room for a span at the end; false if out of memory. */

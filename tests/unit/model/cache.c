@@ -268,9 +268,9 @@ static void test_refusals (struct job *job)
     const struct model_config config = config_of ();
     const struct model_spec spec = cached (job, &config);
     const struct nn_sequence good = { 0, 0, 2 };
-    const struct model_mode mode = { .loss_weight = 1 };
+    struct model_mode mode = { .loss_weight = 1 };
     struct mg_error err = { "" };
-    struct nn_shape live;
+    struct nn_shape live, longer;
     struct alone a;
 
     alone_create_in (&a, job, &spec);
@@ -284,6 +284,10 @@ static void test_refusals (struct job *job)
     refuse (&a, good, good, 0, 1, "0 sequences");
     ok (model_forward (a.model, &mode, 0, 0, &err) == -1 && strstr (err.text, "0 sequences"), "%s",
         err.text);
+    longer = *model_shape (a.model, MODEL_EVALUATION);
+    longer.rows++;
+    mode.shape = &longer;
+    ok (model_forward (a.model, &mode, 0, 0, &err) == -1, "%s", err.text);
     ok (nn_same_counts (&a.model->pool[0].slot[0].live, &live),
         "a pass that is refused leaves the slot as it was");
     errno = 0;
