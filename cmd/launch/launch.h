@@ -54,8 +54,8 @@ int launch_output_attach (struct launch_output *o, int rank);
 /* After a rank is started: close its ends. */
 void launch_output_started (struct launch_output *o, int rank);
 
-/* What to wait for: output of ranks, and room for what waits to be printed.  At most 2 for each rank
- * and 2 more.
+/* What to wait for: output of ranks, and room for what waits to be printed.  At most 2 for each
+ * rank and 2 more.
  */
 struct pollfd;
 int launch_output_polls (const struct launch_output *o, struct pollfd *polls);
