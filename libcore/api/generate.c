@@ -19,6 +19,7 @@ struct mg_generator {
     struct infer_config config;
     struct infer infer;
     struct running *running; /* [requests] */
+    locale_t before;         /* the program's, in which its functions are called */
     bool started, ready;
 };
 
@@ -103,8 +104,12 @@ static bool token (void *arg, const struct generator_token *t)
 {
     const struct running *run = arg;
     const struct mg_generator_token seen = { t->position, t->prompt, t->id, t->log_prob };
+    bool more;
 
-    return run->request.token (run->request.arg, &seen) != 0;
+    c_locale_leave (run->of->before);
+    more = run->request.token (run->request.arg, &seen) != 0;
+    run->of->before = c_locale_enter ();
+    return more;
 }
 
 static void end (void *arg, enum generator_end how)
@@ -112,8 +117,11 @@ static void end (void *arg, enum generator_end how)
     struct running *run = arg;
 
     run->used = false;
-    if (run->request.end)
-        run->request.end (run->request.arg, how == GENERATOR_STOP);
+    if (!run->request.end)
+        return;
+    c_locale_leave (run->of->before);
+    run->request.end (run->request.arg, how == GENERATOR_STOP);
+    run->of->before = c_locale_enter ();
 }
 
 static struct running *find_free (struct mg_generator *g)
@@ -130,6 +138,7 @@ int mg_generator_begin (struct mg_generator *g, const struct mg_generator_reques
 {
     struct generator_request own;
     struct running *run;
+    int rc;
 
     if (!g || !g->ready)
         return mg_error_set (err, EINVAL, "generator: requests come after mg_generator_setup()");
@@ -148,11 +157,13 @@ int mg_generator_begin (struct mg_generator *g, const struct mg_generator_reques
         .scores = request->scores != 0, .token = token, .end = end, .arg = run,
     };
     *run = (struct running){ g, *request, true };
-    if (generator_begin (g->infer.generator, &own, err) < 0) {
-        run->used = false;
-        return mg_error_prefix (err, "generator");
-    }
-    return 0;
+    g->before = c_locale_enter ();
+    rc = generator_begin (g->infer.generator, &own, err);
+    c_locale_leave (g->before);
+    if (rc == 0)
+        return 0;
+    run->used = false;
+    return mg_error_prefix (err, "generator");
 }
 
 int mg_generator_step (struct mg_generator *g, struct mg_error *err)
@@ -161,7 +172,9 @@ int mg_generator_step (struct mg_generator *g, struct mg_error *err)
 
     if (!g || !g->ready)
         return mg_error_set (err, EINVAL, "generator: steps come after mg_generator_setup()");
+    g->before = c_locale_enter ();
     rc = generator_step (g->infer.generator, err);
+    c_locale_leave (g->before);
     if (rc < 0) {
         g->ready = false;
         g->infer.failed = true;
@@ -171,18 +184,24 @@ int mg_generator_step (struct mg_generator *g, struct mg_error *err)
 
 void mg_generator_abort (struct mg_generator *g, int code)
 {
+    locale_t before = c_locale_enter ();
+
     if (g && g->infer.session.bootstrap && !g->infer.session.accord.common_error)
         bootstrap_abort (g->infer.session.bootstrap, code);
+    c_locale_leave (before); // there was nothing to end
 }
 
 void mg_generator_destroy (struct mg_generator *g)
 {
     int saved_errno = errno;
+    locale_t before;
 
     if (!g)
         return;
+    before = c_locale_enter ();
     if (g->started)
         infer_leave (&g->infer);
+    c_locale_leave (before);
     free (g->running);
     free (g);
     errno = saved_errno;
