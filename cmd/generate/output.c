@@ -56,8 +56,8 @@ static bool find_stop (const struct generate_options *o, struct generate_text *t
     return false;
 }
 
-/* Returns the number of a token's place in the lists. */
-static size_t note (struct generate_text *t, const struct generator_token *token)
+/* Put what is known of a token into the lists. */
+static void note (struct generate_text *t, const struct generator_token *token)
 {
     size_t at = (size_t)token->position;
 
@@ -66,7 +66,6 @@ static size_t note (struct generate_text *t, const struct generator_token *token
         t->top_ids[at * (size_t)token->top + (size_t)k] = token->top_ids[k];
         t->top_log_probs[at * (size_t)token->top + (size_t)k] = token->top_log_probs[k];
     }
-    return at;
 }
 
 bool generate_token (void *arg, const struct generator_token *token)
@@ -87,7 +86,7 @@ bool generate_token (void *arg, const struct generator_token *token)
 
 /* --- lines --- */
 
-/* A text in UTF-8, with U+FFFD for what is not. */
+/* Append a text.  U+FFFD replaces each byte that does not belong to a character in UTF-8. */
 static int make_valid (struct text_buffer *to, const char *text, size_t size, struct mg_error *err)
 {
     size_t at = 0;

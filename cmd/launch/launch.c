@@ -101,7 +101,9 @@ static int read_word (struct launch *l, char **argv, int *i, struct mg_error *er
                          nearest.name ? nearest.name : "");
 }
 
-/* Options end with the first word that is none, or with "--". */
+/* The options are the words before the program: before "--", or before the first word that does not
+ * begin with "-".
+ */
 static int read_line (struct launch *l, char **argv, struct mg_error *err)
 {
     int i = 1;

@@ -17,22 +17,25 @@ struct launch {
     bool help;
 };
 
-/* Run the ranks until all have ended, and return the exit status: 0, that of the first rank that
- * failed (128 and the signal if a signal ended it), 127 if the program is not there, 126 if it
- * cannot be run, 1 if ranks cannot be started.  grid: of the options.
- */
 struct grid;
+
+/* Run the ranks until all have ended; 'grid' is that of the options.  Returns the exit status: 0,
+ * or that of the first rank that failed (128 and the signal if a signal ended the rank), 127 if the
+ * program is not there, 126 if it cannot be run, 1 if ranks cannot be started.
+ */
 int launch_run (const struct launch *l, const struct grid *grid);
 
-/* The CPUs of a rank, and the variables that it gets besides those of this process.  Called in the
- * process that becomes the rank.  -1 and errno on failure.
- */
+/* The place of a rank. */
 struct launch_place {
     const struct grid *grid;
     int rank, ranks;
     int port;          /* of rank 0's bootstrap */
     const char *token; /* that the ranks have in common */
 };
+
+/* Take the CPUs and set the variables of a rank, in the process that becomes the rank.  -1 and
+ * errno on failure.
+ */
 int launch_settle (const struct launch_place *place);
 
 /* A port of 127.0.0.1 that is free now.  -1 and errno if there is none. */
@@ -54,10 +57,11 @@ int launch_output_attach (struct launch_output *o, int rank);
 /* After a rank is started: close its ends. */
 void launch_output_started (struct launch_output *o, int rank);
 
-/* What to wait for: output of ranks, and room for what waits to be printed.  At most 2 for each
- * rank and 2 more.
- */
 struct pollfd;
+
+/* Fill in what to poll for: output of ranks, and room for what waits to be printed.  Returns the
+ * number, at most 2 for each rank and 2 more.
+ */
 int launch_output_polls (const struct launch_output *o, struct pollfd *polls);
 
 /* Print the whole lines that have come, as far as there is room for them.  With 'last', whatever

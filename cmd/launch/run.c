@@ -34,7 +34,7 @@ struct run {
     int left;      /* ranks that have not ended */
     int status;    /* of the first that failed */
     bool ending;   /* the ranks were told to end */
-    int interrupts; /* SIGINT that came */
+    int interrupts; /* number of SIGINT so far */
     int passed;     /* the last signal that was passed on to end the ranks, 0: none */
     pid_t self;
     struct rlimit files; /* of this process before it needed more */
@@ -50,8 +50,9 @@ enum { NUM_PASSED_ON = sizeof (passed_on) / sizeof (passed_on[0]) };
 
 /* --- the watcher --- */
 
-/* Learns of groups by the numbers that it reads: that of a group that has begun, less than 0 of one
- * that has ended, 0 at a good end.
+/* The main function of the watcher.  It reads numbers: g when group g has begun, -g when it has
+ * ended, 0 when the launcher ends by itself.  If the pipe ends without 0, it kills the groups that
+ * are left.
  */
 static void watch (int fd, int ranks)
 {
@@ -251,8 +252,8 @@ static void hear_signals (struct run *run)
     }
 }
 
-/* Until all have ended, and what they have printed is printed.  Nobody who does not read it keeps
- * this command from hearing signals.
+/* Wait until all ranks have ended and their output is printed.  Signals are heard all the time,
+ * also if nobody reads the output.
  */
 static void wait_for_ranks (struct run *run)
 {

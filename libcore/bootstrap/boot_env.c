@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "libcore/base/parse.h"
+#include "libcore/base/timed.h"
 #include "libcore/bootstrap/bootstrap_ops.h"
 #include "libcore/bootstrap/env_hub.h"
 #include "libcore/bootstrap/nodes.h"
@@ -25,11 +26,6 @@ enum {
     SIZE_MAX_RANKS = 1 << 16,
     RETRY_MS = 50,
     ANSWER_SECONDS = 10, /* that rank 0 has to name what is missing, after the timeout */
-};
-
-struct placed {
-    uint32_t node;
-    int task;
 };
 
 struct env {
@@ -41,7 +37,7 @@ struct env {
     socklen_t address_len;
     struct env_hub *hub; /* of rank 0 */
     int fd;              /* of the others, -1: none */
-    struct placed *placed; /* [size] by logical rank */
+    struct nodes_placed *placed; /* [size] by logical rank */
     char *answer;        /* of the last exchange ... */
     char **data;         /* [size] by task: ... the bytes of each, behind their length */
     bool failed;
@@ -197,7 +193,7 @@ static int try_connect (struct env *e, const struct timespec *deadline)
 static int connect_hub (struct env *e, struct mg_error *err)
 {
     const struct timespec nap = { .tv_nsec = RETRY_MS * 1000000L };
-    struct timespec deadline = env_deadline (e->timeout);
+    struct timespec deadline = timed_deadline (e->timeout);
     int last;
 
     do {
@@ -210,21 +206,12 @@ static int connect_hub (struct env *e, struct mg_error *err)
                          e->timeout, strerror (last));
 }
 
-static void fill_hello (const struct env *e, struct env_hello *hello)
-{
-    memset (hello, 0, sizeof (*hello));
-    hello->rank = (uint32_t)e->task;
-    hello->world = (uint32_t)e->size;
-    if (gethostname (hello->host, sizeof (hello->host) - 1) < 0)
-        strcpy (hello->host, "localhost");
-}
-
 /* Prove to each other that both know the token. */
 static int join_hub (struct env *e, struct mg_error *err)
 {
     struct timespec deadline;
     struct env_challenge *challenge;
-    struct env_hello hello;
+    struct env_hello hello = { .rank = (uint32_t)e->task, .world = (uint32_t)e->size };
     struct env_proof proof;
     uint8_t mac[SHA256_SIZE];
     bool same;
@@ -232,8 +219,7 @@ static int join_hub (struct env *e, struct mg_error *err)
 
     if (connect_hub (e, err) < 0)
         return -1;
-    deadline = env_deadline (e->timeout);
-    fill_hello (e, &hello);
+    deadline = timed_deadline (e->timeout);
     if (env_random (hello.nonce, sizeof (hello.nonce), err) < 0)
         return -1;
     if (env_send (e->fd, ENV_HELLO, &hello, sizeof (hello), &deadline) < 0)
@@ -241,11 +227,11 @@ static int join_hub (struct env *e, struct mg_error *err)
     if (!(challenge = next_body (e, ENV_CHALLENGE, sizeof (*challenge), &len, &deadline, err)))
         return -1;
     env_prove (e->token, "hub", &hello, challenge->nonce, mac);
-    same = memcmp (mac, challenge->mac, sizeof (mac)) == 0;
+    same = env_is_same (mac, challenge->mac);
     env_prove (e->token, "rank", &hello, challenge->nonce, proof.mac);
     free (challenge);
     if (!same)
-        memset (&proof, 0, sizeof (proof)); // rank 0 learns that there is another token
+        memset (&proof, 0, sizeof (proof)); // so that rank 0 counts it
     if (env_send (e->fd, ENV_PROOF, &proof, sizeof (proof), &deadline) < 0)
         return mg_error_set (err, ECONNRESET, "bootstrap env: rank 0 has ended");
     if (!same)
@@ -279,7 +265,7 @@ static int cut_answer (struct env *e, char *answer, size_t len, struct mg_error 
 
 static int collect (struct env *e, const void *data, size_t len, struct mg_error *err)
 {
-    struct timespec deadline = env_deadline (e->timeout + ANSWER_SECONDS);
+    struct timespec deadline = timed_deadline (e->timeout + ANSWER_SECONDS);
     char *answer = NULL;
     size_t answer_len;
 
@@ -358,16 +344,17 @@ static int env_task_of (void *impl, int rank)
 
 /* --- the start and the end --- */
 
-static int compare_placed (const void *a, const void *b)
+/* The host name that a task has given; NULL if it is none. */
+static char *host_of (const struct env *e, int task)
 {
-    const struct placed *x = a, *y = b;
+    char *name = e->data[task] + sizeof (uint64_t);
+    uint64_t len;
 
-    if (x->node != y->node)
-        return x->node < y->node ? -1 : 1;
-    return x->task - y->task;
+    memcpy (&len, e->data[task], sizeof (len));
+    return len == ENV_HOST_MAX && name[len - 1] == '\0' ? name : NULL;
 }
 
-/* Logical ranks: tasks of earlier nodes first. */
+/* The logical ranks of all tasks, by their host names. */
 static int place_ranks (struct env *e, struct mg_error *err)
 {
     size_t n = (size_t)e->size;
@@ -377,13 +364,17 @@ static int place_ranks (struct env *e, struct mg_error *err)
 
     if (!host || !node)
         goto nomem;
-    for (int r = 0; r < e->size; r++)
-        host[r] = e->data[r] + sizeof (uint64_t); // ends with a zero byte
+    for (int r = 0; r < e->size; r++) {
+        if ((host[r] = host_of (e, r)))
+            continue;
+        e->host->error_set (err, EPROTO, "bootstrap env: rank %d has given no host name", r);
+        goto out;
+    }
     if (nodes_number (host, n, NULL, node) < 0)
         goto nomem;
     for (int r = 0; r < e->size; r++)
-        e->placed[r] = (struct placed){ node[r], r };
-    qsort (e->placed, n, sizeof (*e->placed), compare_placed);
+        e->placed[r] = (struct nodes_placed){ node[r], r };
+    nodes_sort (e->placed, e->size);
     rc = 0;
     goto out;
 nomem:
@@ -394,26 +385,10 @@ out:
     return rc;
 }
 
-/* The place of this rank, which must be what its variables say. */
-static int fill_info (const struct env *e, struct bootstrap_info *info, struct mg_error *err)
+/* The variables must say what the host names say. */
+static int check_place (const struct env *e, const struct bootstrap_info *info,
+                        struct mg_error *err)
 {
-    int first = 0;
-
-    info->size = e->size;
-    info->task = e->task;
-    for (int r = 0; r < e->size; r++) {
-        if (r == 0 || e->placed[r].node != e->placed[r - 1].node) {
-            info->num_nodes++;
-            first = r;
-        }
-        if (e->placed[r].task != e->task)
-            continue;
-        info->rank = r;
-        info->node = info->num_nodes - 1;
-        info->local_rank = r - first;
-        for (int i = first; i < e->size && e->placed[i].node == e->placed[r].node; i++)
-            info->local_size++;
-    }
     if (info->local_size == e->local_size && info->local_rank == e->local_rank)
         return 0;
     return e->host->error_set (err, EINVAL, "bootstrap env: rank %d has LOCAL_RANK %d of "
@@ -424,20 +399,11 @@ static int fill_info (const struct env *e, struct bootstrap_info *info, struct m
 
 static int meet (struct env *e, struct mg_error *err)
 {
-    struct env_hello *hello;
-    int rc;
-
     if (e->task > 0)
         return join_hub (e, err);
-    if (!(e->hub = env_hub_create ((struct sockaddr *)&e->address, e->address_len, e->size,
-                                   e->token, err)))
-        return -1;
-    if (!(hello = calloc ((size_t)e->size, sizeof (*hello))))
-        return e->host->error_set (err, ENOMEM, "bootstrap env: out of memory for %d ranks",
-                                   e->size);
-    rc = env_hub_meet (e->hub, hello, e->timeout, err);
-    free (hello);
-    return rc;
+    e->hub = env_hub_create ((struct sockaddr *)&e->address, e->address_len, e->size, e->token,
+                             err);
+    return e->hub ? env_hub_meet (e->hub, e->timeout, err) : -1;
 }
 
 static void env_destroy (void *impl)
@@ -459,7 +425,7 @@ static void *env_create (const struct bootstrap_host *host, double timeout,
                          struct bootstrap_info *info, struct mg_error *err)
 {
     struct env *e = calloc (1, sizeof (*e));
-    struct env_hello own;
+    char name[ENV_HOST_MAX] = { 0 };
 
     if (!e) {
         host->error_set (err, ENOMEM, "bootstrap: out of memory");
@@ -477,9 +443,14 @@ static void *env_create (const struct bootstrap_host *host, double timeout,
     }
     if (e->size > 1 && meet (e, err) < 0)
         goto error;
-    fill_hello (e, &own);
-    if (collect (e, own.host, sizeof (own.host), err) < 0 || place_ranks (e, err) < 0
-        || fill_info (e, info, err) < 0)
+    if (gethostname (name, sizeof (name) - 1) < 0) {
+        host->error_set (err, errno, "bootstrap env: this machine has no host name");
+        goto error;
+    }
+    if (collect (e, name, sizeof (name), err) < 0 || place_ranks (e, err) < 0)
+        goto error;
+    nodes_fill_info (e->placed, e->size, e->task, info);
+    if (check_place (e, info, err) < 0)
         goto error;
     return e;
 error:

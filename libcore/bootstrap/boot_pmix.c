@@ -29,18 +29,12 @@
 
 enum { SIZE_LIMIT = 1 << 24, ABORT_GRACE = 2 };
 
-/* A task and its node, to be sorted by node. */
-struct placed {
-    uint32_t node;
-    int task;
-};
-
 struct pmix {
     const struct bootstrap_host *host;
     double timeout;
     pmix_proc_t self;
     int size;
-    struct placed *placed; /* by logical rank; its node is the launcher's id */
+    struct nodes_placed *placed; /* by logical rank; its node is the launcher's id */
     unsigned round;        /* of exchanges, part of the key */
     pmix_info_t collect;   /* valid while a fence is running */
     bool failed;           /* a fence may still be running: leave all as it is */
@@ -104,15 +98,6 @@ static char *get_text (struct pmix *p, pmix_rank_t task, const char *key)
     text = strdup (value->data.string);
     PMIX_VALUE_RELEASE (value);
     return text;
-}
-
-static int compare_placed (const void *a, const void *b)
-{
-    const struct placed *x = a, *y = b;
-
-    if (x->node != y->node)
-        return x->node < y->node ? -1 : 1;
-    return x->task < y->task ? -1 : x->task > y->task;
 }
 
 /* Node of every task from the launcher's numbers; false if it has not got them all.  Before
@@ -194,33 +179,8 @@ static int place (struct pmix *p, struct mg_error *err)
         p->placed[task].task = task;
     if (nodes_by_name (p, err) < 0 && !nodes_by_number (p))
         return -1;
-    qsort (p->placed, size, sizeof (*p->placed), compare_placed);
+    nodes_sort (p->placed, p->size);
     return 0;
-}
-
-static void fill_info (const struct pmix *p, struct bootstrap_info *info)
-{
-    const struct placed *placed = p->placed;
-    int first = 0;
-
-    info->job = p->self.nspace;
-    info->size = p->size;
-    info->task = (int)p->self.rank;
-    for (int rank = 0; rank < p->size; rank++) {
-        if (rank == 0 || placed[rank].node != placed[rank - 1].node) {
-            info->num_nodes++;
-            first = rank;
-        }
-        if (placed[rank].task == info->task) {
-            info->rank = rank;
-            info->local_rank = rank - first;
-            info->node = info->num_nodes - 1;
-        }
-    }
-    first = info->rank - info->local_rank;
-    while (first + info->local_size < p->size
-           && placed[first + info->local_size].node == placed[first].node)
-        info->local_size++;
 }
 
 /* The job's plugin has told each task of srun its place; it must be the one found here.
@@ -313,7 +273,8 @@ static void *boot_create (const struct bootstrap_host *host, double timeout,
     timed_cond_init (&p->fenced);
     if (place (p, err) < 0)
         goto error;
-    fill_info (p, info);
+    info->job = p->self.nspace;
+    nodes_fill_info (p->placed, p->size, (int)p->self.rank, info);
     if (check_plugin (p, info, err) < 0)
         goto error;
     return p;

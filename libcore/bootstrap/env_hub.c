@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libcore/base/timed.h"
 #include "libcore/bootstrap/env_hub.h"
 
 enum {
@@ -26,7 +27,7 @@ enum {
     PAUSE_MS = 20,
 };
 
-enum state { GONE, SAYS_HELLO, PROVES, BELONGS };
+enum state { SAYS_HELLO, PROVES, BELONGS };
 
 /* A connection, and the frame that it is sending. */
 struct peer {
@@ -56,7 +57,7 @@ static void close_peer (struct peer *p)
     if (p->fd >= 0)
         close (p->fd);
     free (p->body);
-    *p = (struct peer){ .fd = -1, .state = GONE };
+    *p = (struct peer){ .fd = -1 };
 }
 
 void env_hub_destroy (struct env_hub *hub)
@@ -126,15 +127,19 @@ error:
 static void tell_failure (const struct peer *p, int errnum, const char *text)
 {
     struct env_fail fail = { .errnum = (uint32_t)errnum };
-    struct timespec deadline = env_deadline (TELL_SECONDS);
-    char unread;
+    struct timespec deadline = timed_deadline (TELL_SECONDS);
+    struct pollfd wait = { .fd = p->fd, .events = POLLIN };
+    char unread[4096];
+    ssize_t got;
 
     snprintf (fail.text, sizeof (fail.text), "%s", text);
     if (p->fd < 0 || env_send (p->fd, ENV_FAIL, &fail, sizeof (fail), &deadline) < 0)
         return;
     shutdown (p->fd, SHUT_WR);
-    while (env_recv (p->fd, &unread, 1, &deadline) == 0)
-        ;
+    do
+        got = recv (p->fd, unread, sizeof (unread), MSG_DONTWAIT);
+    while (got > 0 || (got < 0 && errno == EAGAIN
+                       && poll (&wait, 1, env_left_ms (&deadline)) > 0));
 }
 
 /* Tell all ranks, and hand the failure on. */
@@ -150,7 +155,7 @@ static int fail_all (const struct env_hub *hub, const struct mg_error *err)
 
 /* --- reading --- */
 
-/* Bytes that the next frame may have: least and most. */
+/* True if a connection in its state may send the frame whose header has come. */
 static bool is_allowed (const struct peer *p)
 {
     const struct env_header *h = &p->header;
@@ -164,14 +169,12 @@ static bool is_allowed (const struct peer *p)
         return h->kind == ENV_PROOF && h->len == sizeof (struct env_proof);
     case BELONGS:
         return h->kind == ENV_DATA && h->len <= ENV_DATA_MAX;
-    case GONE:
-        break;
     }
     return false;
 }
 
-/* Read what is there.  1: a whole frame, 0: not yet, -1: the connection is over or says what it
- * must not.
+/* Read what is there, without waiting.  Returns 1 if the frame is whole, 0 if not, -1 if the
+ * connection is over or the frame is not allowed.
  */
 static int read_frame (struct peer *p)
 {
@@ -214,7 +217,7 @@ static void accept_peer (struct env_hub *hub)
         if (p->fd >= 0)
             continue;
         *p = (struct peer){ .fd = fd, .state = SAYS_HELLO,
-                            .deadline = env_deadline (STRANGER_SECONDS) };
+                            .deadline = timed_deadline (STRANGER_SECONDS) };
         if (getnameinfo ((struct sockaddr *)&address, len, p->from, sizeof (p->from), NULL, 0,
                          NI_NUMERICHOST) != 0)
             snprintf (p->from, sizeof (p->from), "an unknown address");
@@ -251,34 +254,32 @@ static int refuse_hello (struct env_hub *hub, struct peer *p, struct mg_error *e
     return -1;
 }
 
-/* A whole frame of a connection that has not proved anything.  -1 and a text if the job is not
- * what it should be.
+/* A connection that has not proved anything has sent a whole frame.  Waits for nothing.  -1 and a
+ * text if a rank of the job has come that must not.
  */
 static int hear_stranger (struct env_hub *hub, struct peer *p, struct mg_error *err)
 {
-    struct timespec deadline = env_deadline (TELL_SECONDS);
+    struct timespec now = timed_deadline (0);
     struct env_challenge challenge;
-    uint8_t mac[SHA256_SIZE], differs = 0;
+    uint8_t mac[SHA256_SIZE];
+    bool same;
 
     if (p->state == SAYS_HELLO) {
         memcpy (&p->hello, p->body, sizeof (p->hello));
-        p->hello.host[sizeof (p->hello.host) - 1] = '\0';
         if (env_random (p->nonce, sizeof (p->nonce), err) < 0)
             return -1;
         memcpy (challenge.nonce, p->nonce, sizeof (p->nonce));
         env_prove (hub->token, "hub", &p->hello, p->nonce, challenge.mac);
         p->state = PROVES;
         next_frame (p);
-        if (env_send (p->fd, ENV_CHALLENGE, &challenge, sizeof (challenge), &deadline) < 0)
+        if (env_send (p->fd, ENV_CHALLENGE, &challenge, sizeof (challenge), &now) < 0)
             drop_stranger (hub, p, false);
         return 0;
     }
     env_prove (hub->token, "rank", &p->hello, p->nonce, mac);
-    for (int i = 0; i < SHA256_SIZE; i++)
-        differs |= (uint8_t)(mac[i] ^ (uint8_t)p->body[i]);
+    same = env_is_same (mac, (const uint8_t *)p->body);
     next_frame (p);
-    if (differs) {
-        tell_failure (p, EACCES, "bootstrap env: rank 0 has another MEGATRON_BOOTSTRAP_TOKEN");
+    if (!same) { // a rank has seen by the challenge that the tokens differ
         drop_stranger (hub, p, true);
         return 0;
     }
@@ -291,9 +292,13 @@ static int hear_stranger (struct env_hub *hub, struct peer *p, struct mg_error *
     return 0;
 }
 
-/* Append "ranks 1, 4 and 3 more" of those without a connection (or, with 'data', without data). */
-static int name_missing (const struct env_hub *hub, bool data, char *text, size_t max)
+/* The ranks without a connection have not come; with 'data', those without a whole frame.  'others'
+ * ends the text.  Returns -1, after all ranks have been told.
+ */
+static int refuse_missing (const struct env_hub *hub, bool data, double seconds,
+                           const char *others, struct mg_error *err)
 {
+    char ranks[160] = "", more[32] = "";
     int missing = 0;
     size_t len = 0;
 
@@ -303,18 +308,21 @@ static int name_missing (const struct env_hub *hub, bool data, char *text, size_
 
         if (p->fd >= 0 && (!data || whole))
             continue;
-        if (missing++ < NAMED_MAX && len < max)
-            len += (size_t)snprintf (text + len, max - len, "%s%d", missing > 1 ? ", " : "", r);
+        if (missing++ < NAMED_MAX)
+            len += (size_t)snprintf (ranks + len, sizeof (ranks) - len, "%s%d",
+                                     missing > 1 ? ", " : "", r);
     }
-    if (missing > NAMED_MAX && len < max)
-        snprintf (text + len, max - len, " and %d more", missing - NAMED_MAX);
-    return missing;
+    if (missing > NAMED_MAX)
+        snprintf (more, sizeof (more), " and %d more", missing - NAMED_MAX);
+    mg_error_set (err, ETIMEDOUT, "bootstrap env: rank%s %s%s of %d ha%s not come within %g s%s",
+                  missing == 1 ? "" : "s", ranks, more, hub->size, missing == 1 ? "s" : "ve",
+                  seconds, others);
+    return fail_all (hub, err);
 }
 
-static int refuse_meeting (struct env_hub *hub, double seconds, struct mg_error *err)
+static int refuse_meeting (const struct env_hub *hub, double seconds, struct mg_error *err)
 {
-    char ranks[160] = "", others[200] = "";
-    int missing = name_missing (hub, false, ranks, sizeof (ranks));
+    char others[200] = "";
 
     if (hub->wrong_tokens > 0)
         snprintf (others, sizeof (others), "; %d connections had another "
@@ -323,10 +331,7 @@ static int refuse_meeting (struct env_hub *hub, double seconds, struct mg_error 
     else if (hub->strangers > 0)
         snprintf (others, sizeof (others), "; %d connections were not of this program, the last "
                   "from %s", hub->strangers, hub->last_stranger);
-    mg_error_set (err, ETIMEDOUT, "bootstrap env: rank%s %s of %d ha%s not come within %g s%s",
-                  missing == 1 ? "" : "s", ranks, hub->size, missing == 1 ? "s" : "ve", seconds,
-                  others);
-    return fail_all (hub, err);
+    return refuse_missing (hub, false, seconds, others, err);
 }
 
 /* Wait for news of the listener and of strangers. */
@@ -340,10 +345,9 @@ static int poll_strangers (struct env_hub *hub, int ms)
     return poll (hub->polls, (nfds_t)n, ms);
 }
 
-int env_hub_meet (struct env_hub *hub, struct env_hello *hello, double seconds,
-                  struct mg_error *err)
+int env_hub_meet (struct env_hub *hub, double seconds, struct mg_error *err)
 {
-    struct timespec deadline = env_deadline (seconds);
+    struct timespec deadline = timed_deadline (seconds);
     int left = hub->size - 1;
 
     while (left > 0) {
@@ -366,8 +370,6 @@ int env_hub_meet (struct env_hub *hub, struct env_hello *hello, double seconds,
         for (int r = 1; r < hub->size; r++)
             left += hub->rank[r].fd < 0;
     }
-    for (int r = 1; r < hub->size; r++)
-        hello[r] = hub->rank[r].hello;
     for (int i = 0; i < STRANGERS_MAX; i++)
         close_peer (&hub->stranger[i]);
     close (hub->fd); // nobody else belongs to the job
@@ -380,8 +382,7 @@ int env_hub_meet (struct env_hub *hub, struct env_hello *hello, double seconds,
 /* Read until each rank has given a whole frame. */
 static int gather (struct env_hub *hub, double seconds, struct mg_error *err)
 {
-    struct timespec deadline = env_deadline (seconds);
-    char ranks[160] = "";
+    struct timespec deadline = timed_deadline (seconds);
     int left;
 
     for (;;) {
@@ -402,13 +403,8 @@ static int gather (struct env_hub *hub, double seconds, struct mg_error *err)
         }
         if (left == 0)
             return 0;
-        if (ms == 0) {
-            name_missing (hub, true, ranks, sizeof (ranks));
-            mg_error_set (err, ETIMEDOUT, "bootstrap env: rank%s %s of %d ha%s not come within "
-                          "%g s", left == 1 ? "" : "s", ranks, hub->size,
-                          left == 1 ? "s" : "ve", seconds);
-            return fail_all (hub, err);
-        }
+        if (ms == 0)
+            return refuse_missing (hub, true, seconds, "", err);
         hub->polls[0] = (struct pollfd){ .fd = -1 };
         poll (hub->polls, (nfds_t)hub->size, ms);
     }
@@ -446,7 +442,7 @@ int env_hub_exchange (struct env_hub *hub, const void *own, size_t len, double s
         next_frame (&hub->rank[r]);
     }
     *answer_len = total;
-    deadline = env_deadline (seconds);
+    deadline = timed_deadline (seconds);
     for (int r = 1; r < hub->size; r++) {
         if (env_send (hub->rank[r].fd, ENV_ANSWER, *answer, total, &deadline) == 0)
             continue;

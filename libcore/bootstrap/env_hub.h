@@ -18,12 +18,11 @@ struct env_hub *env_hub_create (const struct sockaddr *address, socklen_t len, i
 /* Close all connections.  NULL is allowed. */
 void env_hub_destroy (struct env_hub *hub);
 
-/* Let all ranks come in, until the deadline, after which 'seconds' is named.  hello[rank] is filled
- * in for ranks 1 to size - 1.  -1, errno and a text that names the ranks that are missing, there
- * twice or of another job, and how many strangers came; the ranks that have come are told.
+/* Let all ranks come in, for 'seconds' at most.  -1, errno and a text that names the ranks that are
+ * missing, there twice or of another job, and how many strangers came; the ranks that have come are
+ * told.
  */
-int env_hub_meet (struct env_hub *hub, struct env_hello *hello, double seconds,
-                  struct mg_error *err);
+int env_hub_meet (struct env_hub *hub, double seconds, struct mg_error *err);
 
 /* Wait until all ranks have sent their data of a collective call, and send all of it to all: for
  * each rank its length (uint64_t) and its bytes.  *answer is what was sent, which the caller frees.

@@ -14,6 +14,7 @@ void env_prove (const char *token, const char *side, const struct env_hello *hel
 {
     uint8_t message[8 + ENV_NONCE + sizeof (*hello)] = { 0 };
 
+    _Static_assert (sizeof (message) <= SHA256_MESSAGE_MAX, "a proof is of few bytes");
     strncpy ((char *)message, side, 8);
     memcpy (message + 8, nonce, ENV_NONCE);
     memcpy (message + 8 + ENV_NONCE, hello, sizeof (*hello));
@@ -27,18 +28,13 @@ int env_random (uint8_t *bytes, size_t n, struct mg_error *err)
     return mg_error_set (err, errno, "bootstrap env: no random bytes: %s", strerror (errno));
 }
 
-struct timespec env_deadline (double seconds)
+bool env_is_same (const uint8_t a[SHA256_SIZE], const uint8_t b[SHA256_SIZE])
 {
-    struct timespec t;
+    uint8_t differs = 0;
 
-    clock_gettime (CLOCK_MONOTONIC, &t);
-    t.tv_sec += (time_t)seconds;
-    t.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
-    }
-    return t;
+    for (int i = 0; i < SHA256_SIZE; i++)
+        differs |= (uint8_t)(a[i] ^ b[i]);
+    return differs == 0;
 }
 
 int env_left_ms (const struct timespec *deadline)

@@ -16,6 +16,7 @@
 #ifndef LIBCORE_BOOTSTRAP_ENV_WIRE_H
 #define LIBCORE_BOOTSTRAP_ENV_WIRE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
@@ -28,7 +29,7 @@ enum env_frame { ENV_HELLO, ENV_CHALLENGE, ENV_PROOF, ENV_DATA, ENV_ANSWER, ENV_
 enum {
     ENV_MAGIC = 0x6d676531,
     ENV_NONCE = 32,
-    ENV_HOST_MAX = 64,
+    ENV_HOST_MAX = 65, /* bytes of a host name, which the ranks exchange first */
     ENV_TOKEN_MIN = 16,
     ENV_DATA_MAX = 1 << 20, /* bytes that a rank gives to a collective call */
     ENV_ANSWER_MAX = 1 << 30,
@@ -42,7 +43,6 @@ struct env_header {
 struct env_hello {
     uint32_t rank, world;
     uint8_t nonce[ENV_NONCE];
-    char host[ENV_HOST_MAX];
 };
 
 struct env_challenge {
@@ -67,8 +67,10 @@ void env_prove (const char *token, const char *side, const struct env_hello *hel
 /* Fill in random bytes.  -1 and a text if the system has none. */
 int env_random (uint8_t *bytes, size_t n, struct mg_error *err);
 
-/* The time that is 'seconds' away, and how many milliseconds are left of it, at least 0. */
-struct timespec env_deadline (double seconds);
+/* True if two proofs are the same.  Takes the same time whatever differs. */
+bool env_is_same (const uint8_t a[SHA256_SIZE], const uint8_t b[SHA256_SIZE]);
+
+/* Milliseconds that are left until a time of timed_deadline(), at least 0. */
 int env_left_ms (const struct timespec *deadline);
 
 /* Send a frame; receive 'n' bytes.  'fd' does not block.  0, or -1, errno and no text: ETIMEDOUT at

@@ -165,3 +165,42 @@ const char *nodes_own_name (char *const *host, size_t n, size_t self, const char
         *made = unused_name (host, n, self, list);
     return *made ? *made : host[self];
 }
+
+static int compare_placed (const void *a, const void *b)
+{
+    const struct nodes_placed *x = a, *y = b;
+
+    if (x->node != y->node)
+        return x->node < y->node ? -1 : 1;
+    return x->task < y->task ? -1 : x->task > y->task;
+}
+
+void nodes_sort (struct nodes_placed *placed, int size)
+{
+    qsort (placed, (size_t)size, sizeof (*placed), compare_placed);
+}
+
+void nodes_fill_info (const struct nodes_placed *placed, int size, int task,
+                      struct bootstrap_info *info)
+{
+    int first = 0;
+
+    info->size = size;
+    info->task = task;
+    info->num_nodes = info->local_size = 0;
+    for (int rank = 0; rank < size; rank++) {
+        if (rank == 0 || placed[rank].node != placed[rank - 1].node) {
+            info->num_nodes++;
+            first = rank;
+        }
+        if (placed[rank].task == task) {
+            info->rank = rank;
+            info->local_rank = rank - first;
+            info->node = info->num_nodes - 1;
+        }
+    }
+    first = info->rank - info->local_rank;
+    while (first + info->local_size < size
+           && placed[first + info->local_size].node == placed[first].node)
+        info->local_size++;
+}

@@ -399,8 +399,9 @@ static int broadcast (struct call *call, struct mg_error *err)
     return !posted;
 }
 
-/* In round k a rank tells the rank 2^k behind it that it has come, and all that it has heard of.
- * (D. Hensgen et al., Two algorithms for barrier synchronization, IJPP 17 (1988), dissemination.)
+/* In round k each rank sends a message to the rank that is 2^k after it.  The message says that the
+ * sender has come, and all ranks whose messages the sender has got.  (D. Hensgen et al., Two
+ * algorithms for barrier synchronization, IJPP 17 (1988), dissemination.)
  */
 static int barrier (struct call *call, struct mg_error *err)
 {

@@ -74,19 +74,19 @@ void batch_destroy (struct batch *b);
 int batch_reserve (struct batch *b, int capacity);
 
 /* What a message belongs to. */
-enum { CALL_COLLECTIVE, CALL_TRANSFER };
+enum call_kind { CALL_COLLECTIVE, CALL_TRANSFER };
 
-/* Post a message of at most batch_message_max bytes to or from rank 'peer' of the communicator.
- * 'number' is the turn of a collective, or the number of a transfer.  Messages between two
- * ranks that have the same kind and number arrive in the order of posting.  The batch must have
- * room.  On the communication thread; does not block.
- */
 struct message {
-    bool sends;
-    struct span span;
-    int peer, kind;
-    uint64_t number;
+    bool sends;       /* else it is received */
+    struct span span; /* of at most batch_message_max bytes */
+    int peer;         /* rank in the communicator */
+    enum call_kind kind;
+    uint64_t number; /* turn of the collective, or number of the transfer */
 };
+
+/* Post a message.  Messages between two ranks that have the same kind and number arrive in the
+ * order of posting.  The batch must have room.  On the communication thread; does not block.
+ */
 int batch_post (struct batch *b, struct call_comm *c, const struct message *m,
                 struct mg_error *err);
 

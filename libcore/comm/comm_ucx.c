@@ -8,12 +8,12 @@
  * finds ranks that have died or stand still.
  *
  * Addresses.  A worker's address has about 100 bytes on one node, and up to 500 where it names
- * network devices as well.  It is behind the CPU mask (128 bytes) that each rank sends in the
- * exchange anyway, so that 1,000,000 ranks exchange 230 to 630 MB on each node instead of 130.
- * After the exchange each node has all of it, and no address is asked for over the network.  A rank
- * keeps the addresses of the members of its groups, of which the control communicator has all
- * ranks: as many bytes once more on each rank.  Connections are made when the first message to a
- * rank is sent: short calls among many ranks go to as many ranks as their number has bits.
+ * network devices, too.  Each rank sends 128 bytes, its CPU mask, in the exchange anyway.  So
+ * 1,000,000 ranks exchange 230 to 630 MB instead of 130 MB, and each node then has all of it: no
+ * address is asked for over the network.  Each rank also copies the addresses of the members of its
+ * groups.  The control communicator has all ranks: its copies are 100 to 500 MB a rank.  A
+ * connection is made when the first message to a rank is sent.  Short calls among many ranks send
+ * to as many ranks as the number of ranks has bits.
  */
 
 #include <errno.h>

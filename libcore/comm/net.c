@@ -87,7 +87,16 @@ static const struct backend {
     { "apart", NULL, "comm_apart", "make check builds it", mpi_scratch }, // of tests
 };
 
-/* The first module that loads; if none does, the first. */
+static const struct backend *find (const char *name)
+{
+    for (size_t i = 0; i < sizeof (backends) / sizeof (backends[0]); i++) {
+        if (strcmp (name, backends[i].name) == 0)
+            return &backends[i];
+    }
+    return NULL;
+}
+
+/* The first backend whose module loads; if none does, the first. */
 static const struct backend *find_preferred (void)
 {
     for (size_t i = 0; backends[i].module; i++) {
@@ -97,20 +106,9 @@ static const struct backend *find_preferred (void)
     return &backends[0];
 }
 
-static const struct backend *find (const char *name)
-{
-    if (!name)
-        return find_preferred ();
-    for (size_t i = 0; i < sizeof (backends) / sizeof (backends[0]); i++) {
-        if (strcmp (name, backends[i].name) == 0)
-            return &backends[i];
-    }
-    return NULL;
-}
-
 bool net_find (const char *name)
 {
-    return find (name) != NULL;
+    return !name || find (name);
 }
 
 const char *net_control_name (void)
@@ -120,28 +118,28 @@ const char *net_control_name (void)
 
 const struct comm_ops *net_load (const char *name, struct mg_error *err)
 {
-    const struct backend *b = find (name);
+    const struct backend *b = name ? find (name) : find_preferred ();
 
     if (b->ops)
         return b->ops;
     return module_load (b->module, name ? b->hint : either, err);
 }
 
-/* The table of the named backend, NULL: of the first. */
+/* The table of the named backend, NULL: of the preferred one. */
 static const struct comm_ops *choose (const struct comm_net_config *config,
                                       struct mg_error *err)
 {
     const char *name = config->backend;
-    const struct backend *b = find (name);
+    const struct backend *b = name ? find (name) : NULL;
 
     if (config->size == 1 && !name)
         return &comm_self_ops;
-    if (b && (b->ops != &comm_self_ops || config->size == 1))
+    if (!name || (b && (b->ops != &comm_self_ops || config->size == 1)))
         return net_load (name, err);
     mg_error_set (err, EINVAL,
                   "communicator backend \"%.40s\" cannot connect %d ranks, want"
                   " mpi or ucx",
-                  name ? name : "", config->size);
+                  name, config->size);
     return NULL;
 }
 

@@ -62,3 +62,10 @@ void event_pool_put (struct event_pool *pool, struct mg_event *event)
     }
     pool->event[pool->n++] = event;
 }
+
+void event_pool_drop (struct event_pool *pool, struct mg_event *event)
+{
+    if (event)
+        mg_event_synchronize (event, NULL);
+    event_pool_put (pool, event);
+}

@@ -18,4 +18,9 @@ struct mg_event *event_pool_record (struct event_pool *pool, struct mg_stream *s
 /* Give an event back, whose mark is reached or whose device has failed.  NULL is allowed. */
 void event_pool_put (struct event_pool *pool, struct mg_event *event);
 
+/* Wait until the mark is reached or the device has failed, then give the event back.  NULL is
+ * allowed.
+ */
+void event_pool_drop (struct event_pool *pool, struct mg_event *event);
+
 #endif /* LIBCORE_DEVICE_EVENT_POOL_H */

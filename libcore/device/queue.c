@@ -57,7 +57,7 @@ struct queue {
     pthread_t thread;
     bool started, stop;
     int wake;                 /* an eventfd that wakes the thread from a source; -1: none yet */
-    _Atomic bool on_source;   /* the thread sleeps on a source, or is about to */
+    bool on_source;           /* the thread sleeps on a source, or is about to */
     bool polling; /* the thread is inside a poll function, */
     bool stuck;   /* and was not seen to come out of it */
     _Atomic bool failed;
@@ -288,7 +288,7 @@ static struct queue_source *find_source (const struct queue *queue)
     return source;
 }
 
-/* Let the sources of the work in progress make progress; the lock is held. */
+/* Call progress() of the sources of the work in progress; the lock is held on entry and return. */
 static void progress_sources (struct queue *queue)
 {
     struct queue_source *last = NULL;
@@ -332,8 +332,8 @@ static bool sleep_on (struct queue *queue, struct queue_source *source)
     pthread_mutex_lock (&queue->lock);
     queue->polling = false;
     queue->on_source = false;
-    if (read (queue->wake, &count, sizeof (count)) < 0)
-        count = 0; // the source was it
+    while (read (queue->wake, &count, sizeof (count)) > 0)
+        ; // until it is not readable
     if (queue->failed)
         pthread_cond_broadcast (&queue->finished); // for queue_settled()
     return armed;

@@ -47,8 +47,8 @@ struct work {
      */
     void (*describe) (const struct work *work, char *text, size_t max);
 
-    /* What tells the communication thread that the work can go on.  NULL: the work is polled again
-     * and again.
+    /* The source of the news that the work waits for.  NULL: there is none, and the work is polled
+     * again and again.
      */
     struct queue_source *source;
 

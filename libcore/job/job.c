@@ -306,7 +306,7 @@ static int make_net (struct job *job, const struct job_config *config, struct mg
 /* The function by which a communicator's backend reads a member's offer. */
 struct asked {
     const struct job *job;
-    const struct comm_item *item;
+    const struct comm_item *item; /* NULL: the control communicator, whose members are all ranks */
 };
 
 static int find_offer (void *arg, int member, void *data, size_t max, size_t *len,
@@ -314,8 +314,9 @@ static int find_offer (void *arg, int member, void *data, size_t max, size_t *le
 {
     const struct asked *asked = arg;
 
-    return handshake_offer (asked->job->bootstrap, comm_item_member (asked->item, member), data,
-                            max, len, err);
+    int rank = asked->item ? comm_item_member (asked->item, member) : member;
+
+    return handshake_offer (asked->job->bootstrap, rank, data, max, len, err);
 }
 
 static int make_comm (struct job *job, const struct comm_item *item, struct mg_error *err)
@@ -343,20 +344,13 @@ static int make_comm (struct job *job, const struct comm_item *item, struct mg_e
  * and a program, which makes the others, cannot reach this communicator; so nobody mixes the two in
  * different orders.
  */
-static int find_control_offer (void *arg, int member, void *data, size_t max, size_t *len,
-                               struct mg_error *err)
-{
-    const struct job *job = arg;
-
-    return handshake_offer (job->bootstrap, member, data, max, len, err);
-}
-
 static int make_control (struct job *job, struct mg_error *err)
 {
     int size = job_world (job), *tasks = calloc ((size_t)size, sizeof (*tasks));
+    struct asked asked = { job, NULL };
     struct comm_config config = {
         .name = "control", .size = size, .rank = job_rank (job), .tasks = tasks,
-        .tag = COMM_TAG_CONTROL, .control = true, .offered = find_control_offer, .arg = job,
+        .tag = COMM_TAG_CONTROL, .control = true, .offered = find_offer, .arg = &asked,
         .share = job->net == job->control_net ? job->comm[GROUP_WORLD] : NULL,
     };
 
@@ -409,14 +403,15 @@ struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *e
     struct mg_error why = { "" };
     struct arrival *come;
     struct bootstrap *b;
+    bool env = bootstrap_is_env ();
     int failed = 0;
 
     if (!(timeout > 0) || (!comm && bootstrap_expected_size () == 1))
         return bootstrap_create (timeout, err);
-    snprintf (launched, sizeof (launched), "%s", name && !bootstrap_is_env () ? name : "");
-    come = bootstrap_is_env () ? NULL : arrival_create ();
-    if (check_comm (choose_comm (comm), &why) < 0
-        || !(start = comm_start_create (choose_comm (comm), timeout, &why)))
+    comm = choose_comm (comm);
+    snprintf (launched, sizeof (launched), "%s", name && !env ? name : "");
+    come = env ? NULL : arrival_create ();
+    if (check_comm (comm, &why) < 0 || !(start = comm_start_create (comm, timeout, &why)))
         failed = errno;
     // do not wait the whole time again for ranks that have not come
     b = bootstrap_create (failed == ETIMEDOUT && timeout > LATE_SECONDS ? LATE_SECONDS

@@ -82,14 +82,6 @@ int timers_init (struct timers *t, int level, struct mg_stream *stream, struct t
     return 0;
 }
 
-/* An event may go once its mark is reached, or its device has failed. */
-static void drop_event (struct timers *t, struct mg_event *event)
-{
-    if (event)
-        mg_event_synchronize (event, NULL);
-    event_pool_put (t->events, event);
-}
-
 void timers_clear (struct timers *t)
 {
     int saved_errno = errno;
@@ -127,7 +119,8 @@ void timers_start (struct timers *t, enum timer which)
         t->begun[which] = timers_now ();
         return;
     }
-    drop_event (t, t->begin[which]); // of an interval that has not ended, as after a failure
+    // the event of an interval that has not ended, as after a failure
+    event_pool_drop (t->events, t->begin[which]);
     t->begin[which] = event_pool_record (t->events, t->stream);
 }
 
@@ -171,8 +164,8 @@ void timers_stop (struct timers *t, enum timer which)
     if (begin && end && make_room (t)) {
         t->span[t->end++] = (struct timer_span){ which, begin, end };
     } else { // without memory, the interval is left out
-        drop_event (t, begin);
-        drop_event (t, end);
+        event_pool_drop (t->events, begin);
+        event_pool_drop (t->events, end);
     }
     timers_collect (t);
 }

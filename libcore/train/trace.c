@@ -256,18 +256,10 @@ static void settle_all (struct trace *t)
     }
 }
 
-/* An event may go once its mark is reached, or its device has failed. */
-static void drop_event (struct clock *c, struct mg_event *event)
-{
-    if (event)
-        mg_event_synchronize (event, NULL);
-    event_pool_put (c->events, event);
-}
-
 static void drop_span (struct clock *c, struct span *span)
 {
-    drop_event (c, span->from);
-    drop_event (c, span->to);
+    event_pool_drop (c->events, span->from);
+    event_pool_drop (c->events, span->to);
 }
 
 /* --- recording --- */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,33 @@ static void refused (const char *name, int errnum, const char *text)
     ok (!module_load (name, "make makes it", &err), "%s is refused", name);
     is_int (errno, errnum, "errno");
     ok (strstr (err.text, text), "and why: %s", err.text);
+}
+
+static void own_handler (int number)
+{
+    (void)number;
+}
+
+/* Libraries of a module may set handlers when they are loaded, as UCX's do. */
+static void handlers_stay (void)
+{
+    const char *build = getenv ("MG_BUILDDIR");
+    struct sigaction own = { .sa_handler = own_handler }, now;
+    const int faults[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE };
+    char dir[PATH_MAX];
+
+    snprintf (dir, sizeof (dir), "%s/.libs", build ? build : ".");
+    setenv ("MEGATRON_MODULE_DIR", dir, 1);
+    for (int i = 0; i < 4; i++)
+        sigaction (faults[i], &own, NULL);
+    if (!module_load ("comm_ucx", "", NULL)) {
+        skip (4, "there is no module for UCX");
+        return;
+    }
+    for (int i = 0; i < 4; i++) {
+        sigaction (faults[i], NULL, &now);
+        ok (now.sa_handler == own_handler, "the handler of signal %d stays", faults[i]);
+    }
 }
 
 int main (void)
@@ -39,5 +67,6 @@ int main (void)
     refused ("text", ENAMETOOLONG, "module text: the directory's name is too long");
     unlink (path);
     rmdir (dir);
+    handlers_stay ();
     return done_testing ();
 }

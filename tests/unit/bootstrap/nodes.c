@@ -61,9 +61,30 @@ static void own_names (void)
     }
 }
 
+/* Tasks 1 and 3 are on the first node, 0, 2 and 4 on the second. */
+static void places (void)
+{
+    struct nodes_placed placed[] = { { 7, 0 }, { 2, 1 }, { 7, 2 }, { 2, 3 }, { 7, 4 } };
+    struct bootstrap_info info = { .job = "kept" };
+    static const int order[] = { 1, 3, 0, 2, 4 };
+
+    nodes_sort (placed, 5);
+    for (int rank = 0; rank < 5; rank++) {
+        nodes_fill_info (placed, 5, order[rank], &info);
+        ok (placed[rank].task == order[rank] && info.rank == rank && info.task == order[rank],
+            "task %d has rank %d", order[rank], rank);
+        ok (info.size == 5 && info.num_nodes == 2 && info.node == (rank > 1)
+                && info.local_rank == (rank > 1 ? rank - 2 : rank)
+                && info.local_size == (rank > 1 ? 3 : 2), "which is %d of %d on node %d",
+            info.local_rank, info.local_size, info.node);
+    }
+    is_str (info.job, "kept", "the job's name stays");
+}
+
 int main (void)
 {
     own_names ();
+    places ();
     for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
         uint32_t node[MAX_TASKS] = { 0 };
         char *host[MAX_TASKS];
