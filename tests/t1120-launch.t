@@ -12,6 +12,14 @@ is "$(sort <<<"$out")" "0 4 0 4 2 0 0 0 127.0.0.1 env
 MEGATRON_TP=2 run megatron launch -n2 sh -c 'echo $MEGATRON_TP_SIZE'
 is "$out" "2
 2" "sizes by variables"
+MEGATRON_TP_SIZE=4 MEGATRON_WORLD_SIZE=8 run megatron launch -n2 sh -c 'echo $RANK $WORLD_SIZE; env | grep "^MEGATRON_.*[EKR]=" | grep -vE "BOOTSTRAP|MODULE"'
+is "$(sort <<<"$out")" "0 2
+1 2" "without sizes a rank gets none, nor those of another job"
+run megatron launch -n 2 megatron train --num-layers 2 --hidden-size 16 --num-attention-heads 4 --seq-length 8 \
+    --mock-data --tokenizer-type NullTokenizer --vocab-size 100 --micro-batch-size 1 --global-batch-size 2 \
+    --train-iters 1 --lr 1e-3 --tensor-model-parallel-size 4
+ok "[ $status != 0 ]" "the arguments of the program choose the sizes"
+like "$err" "^megatron train: .*tp 4" "and the program refuses them"
 MASTER_ADDR=far MASTER_PORT=1 SLURM_PROCID=7 run megatron launch -n 2 sh -c 'echo $MASTER_ADDR; [ $MASTER_PORT != 1 ]'
 is "$status:$out" "0:127.0.0.1
 127.0.0.1" "the address is the launcher's own, whatever is around it"

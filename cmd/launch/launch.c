@@ -129,7 +129,9 @@ static int read_line (struct launch *l, char **argv, struct mg_error *err)
     return 0;
 }
 
-/* The sizes that the environment gives, and the rules that all sizes must keep. */
+/* Add the sizes that the environment gives, and check the rules that all sizes must keep.  As under
+ * srun, the arguments of the program choose the sizes if no option and no variable gives one.
+ */
 static struct grid *make_grid (struct launch *l, struct mg_error *err)
 {
     struct geometry g;
@@ -151,7 +153,8 @@ static struct grid *make_grid (struct launch *l, struct mg_error *err)
         return NULL;
     while (l->program[words])
         words++;
-    if (model_check (&g, words, l->program, err) == MODEL_FAILS)
+    if (options_origin (&l->options) != OPTION_UNSET
+        && model_check (&g, words, l->program, err) == MODEL_FAILS)
         return NULL;
     return grid_create (&g, err);
 }

@@ -28,6 +28,7 @@ int launch_run (const struct launch *l, const struct grid *grid);
 /* The place of a rank. */
 struct launch_place {
     const struct grid *grid;
+    bool sized; /* sizes were given; false: the ranks get none, and the program chooses */
     int rank, ranks;
     int port;          /* of rank 0's bootstrap */
     const char *token; /* that the ranks have in common */

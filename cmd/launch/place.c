@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -58,7 +59,7 @@ static int deal_cpus (int rank, int ranks)
 }
 
 /* The plugin's variables.  The address and the port are this launcher's own, also inside a job of
- * another one.
+ * another one.  Without sizes a rank has no MEGATRON_ variables, not even those of an outer job.
  */
 static int set_variables (const struct launch_place *place)
 {
@@ -73,6 +74,10 @@ static int set_variables (const struct launch_place *place)
         const char *set = getenv (var->name);
         char value[CONTRACT_VALUE_MAX];
 
+        if (!place->sized && strncmp (var->name, "MEGATRON_", 9) == 0) {
+            unsetenv (var->name);
+            continue;
+        }
         if (var->keep && !master && set && *set)
             continue;
         if (contract_value (&c, var, value) && setenv (var->name, value, 1) < 0)

@@ -321,7 +321,9 @@ static int prepare (struct run *run, struct mg_error *err)
 
 int launch_run (const struct launch *l, const struct grid *grid)
 {
-    struct run run = { .launch = l, .place = { .grid = grid, .ranks = l->ranks }, .signals = -1,
+    struct run run = { .launch = l, .signals = -1,
+                       .place = { .grid = grid, .ranks = l->ranks,
+                                  .sized = options_origin (&l->options) != OPTION_UNSET },
                        .watcher = -1 };
     struct mg_error err = { "" };
     int status = 0;
