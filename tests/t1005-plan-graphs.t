@@ -3,7 +3,7 @@
 # each scope captures, and the same numbers from real runs.
 # MG_LONG=1: all shapes.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 sizes=(--hidden-size 16 --num-attention-heads 2 --seq-length 8 --vocab-size 64
@@ -210,7 +210,7 @@ tokenized_text 10
 captured() {
     local n=$1 launch=() i
     shift
-    [ "$n" = 1 ] || launch=(mpi_run "$n")
+    [ "$n" = 1 ] || launch=(ranks_run "$n")
     run "${launch[@]}" megatron train --num-layers 4 "${sizes[@]}" "$@" --global-batch-size 4 \
         --cuda-graph-warmup-steps 1 --data-path text_text_document --split 100,0,0 \
         --vocab-size 300 --train-iters 2 --lr 1e-3 --eval-iters 0
@@ -231,7 +231,7 @@ captured 1 "${layers[@]}" --cuda-graph-modules mlp
 captured 1 "${whole[@]}"
 captured 1 "${whole[@]}" --calculate-per-token-loss --recompute-granularity full \
     --recompute-method uniform --recompute-num-layers 1
-if mpi_available; then
+if ranks_available; then
     pp=(--pipeline-model-parallel-size 2)
     captured 2 "${layers[@]}" "${pp[@]}"
     captured 2 "${whole[@]}" "${pp[@]}"
@@ -239,7 +239,7 @@ if mpi_available; then
     captured 2 "${whole[@]}" "${pp[@]}" --num-layers-per-virtual-pipeline-stage 1
     captured 2 "${whole[@]}" --tensor-model-parallel-size 2 --sequence-parallel
 else
-    skip 15 "no MPI"
+    skip 15 "neither UCX nor MPI"
 fi
 
 # ---- refusals: status, the line

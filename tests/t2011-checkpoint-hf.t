@@ -1,7 +1,7 @@
 #!/bin/bash
 # Models of Hugging Face's transformers: converted, trained from, and written back, byte for byte.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 golden=$MG_SHARED/golden/14_hf
@@ -158,15 +158,15 @@ for name in gpt2 llama llama3 qwen2 qwen3 mistral mistral_window mixtral qwen3_m
     run megatron checkpoint inspect ck
     like "$out" "[23] layers, hidden 32, .*vocabulary 96, " "$name: its checkpoint's model"
     rm -r ck
-    if mpi_available; then
-        near "$(loss mpi_run 2 megatron train --load-weights "$from" --use-checkpoint-args --batches io.st \
+    if ranks_available; then
+        near "$(loss ranks_run 2 megatron train --load-weights "$from" --use-checkpoint-args --batches io.st \
             --tensor-model-parallel-size 2 "${experts[@]}")" "$want" "$name: two ranks"
     else
-        skip 1 "no MPI"
+        skip 1 "neither UCX nor MPI"
     fi
     [ "${#experts[@]}" -gt 0 ] || continue
-    if mpi_available; then
-        near "$(loss mpi_run 2 megatron train --load-weights "$name.st" --use-checkpoint-args \
+    if ranks_available; then
+        near "$(loss ranks_run 2 megatron train --load-weights "$name.st" --use-checkpoint-args \
             --batches io.st --global-batch-size 2 --expert-model-parallel-size 2 \
             --save-weights halves.st)" "$want" "$name: experts on two ranks"
         run megatron checkpoint convert halves.st --format hf --output t.hf
@@ -175,7 +175,7 @@ for name in gpt2 llama llama3 qwen2 qwen3 mistral mistral_window mixtral qwen3_m
             "$name: all of them"
         rm -r t.hf
     else
-        skip 3 "no MPI"
+        skip 3 "neither UCX nor MPI"
     fi
     # the arguments that Megatron-LM has for the model, but those of a run
     jq -r '.megatron.args | . as $a | range (length) | select ($a[.] | startswith ("--"))
@@ -353,11 +353,11 @@ want=$(loss megatron train --load-weights dense --use-checkpoint-args --batches 
     --save-weights trained.st)
 near "$(loss megatron train --load-weights dense-config.json.st --use-checkpoint-args --batches io.st \
     --multi-latent-attention --q-lora-rank 24)" "$want" "trained from either"
-if mpi_available; then
-    near "$(loss mpi_run 2 megatron train --load-weights dense --use-checkpoint-args --batches io.st \
+if ranks_available; then
+    near "$(loss ranks_run 2 megatron train --load-weights dense --use-checkpoint-args --batches io.st \
         --tensor-model-parallel-size 2)" "$want" "two ranks"
 else
-    skip 1 "no MPI"
+    skip 1 "neither UCX nor MPI"
 fi
 run megatron checkpoint convert trained.st --format hf --output t.hf
 is "$status$err" 0 "trained weights back"

@@ -2,18 +2,18 @@
 # Weights of replicas that differ are found, and the ranks that differ are named; a run compares them
 # at its interval.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 replicas=$MG_BUILDDIR/tests/unit/train/replicas.t
 [ -x "$replicas" ] || skip_all "$replicas is not built (make check builds it)"
-mpi_available || skip_all "no MPI"
+ranks_need
 
 # compare N ARGUMENT...: all ranks find what they have to.
 compare() {
     local n=$1
     shift
-    run mpi_run "$n" "$replicas" "$@"
+    run ranks_run "$n" "$replicas" "$@"
     is "$status:$(grep -c '^ok' <<<"$out"):$(grep -c '^not ok' <<<"$out")" "0:$((2 * n)):0" \
         "$n ranks: $*" || diag "$out$err"
 }
@@ -28,7 +28,7 @@ compare 4 --global-batch-size=8 --spoil=1 --what=experts --num-experts=2 \
 compare 2 --spoil=1 --tensor-model-parallel-size=2
 
 make_batches b.st
-run mpi_run 2 megatron train --num-layers 1 --hidden-size 16 --num-attention-heads 2 \
+run ranks_run 2 megatron train --num-layers 1 --hidden-size 16 --num-attention-heads 2 \
     --vocab-size 256 --batches b.st --train-iters 5 --lr 1e-3 --use-distributed-optimizer \
     --overlap-grad-reduce --overlap-param-gather --check-weight-hash-across-dp-replicas-interval 2
 is "$status" 0 "a run" || diag "$err"

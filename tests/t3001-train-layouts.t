@@ -2,10 +2,10 @@
 # Any layout trains the same model: random tensor-, pipeline- and data-parallel sizes with
 # dropout on, against one rank.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
-mpi_available || skip_all "no MPI"
+ranks_need
 tokenized_text 40
 
 # tp pp dp microbatches [sp]; and some of these with up to 16 ranks, all in the long run
@@ -28,7 +28,7 @@ for layout in "${layouts[@]}"; do
     run megatron train "${args[@]}" --metrics-file one.json --save-weights one.st \
         --save-gradients one.grad
     is "$status" 0 "one rank, $m microbatches x $dp" || diag "$err"
-    run mpi_run "$n" megatron train "${args[@]}" --tensor-model-parallel-size "$tp" \
+    run ranks_run "$n" megatron train "${args[@]}" --tensor-model-parallel-size "$tp" \
         --pipeline-model-parallel-size "$pp" ${sp:+--sequence-parallel} --metrics-file n.json --save-weights n.st \
         --save-gradients n.grad
     is "$status" 0 "$n ranks: tp $tp pp $pp dp $dp $sp" || { diag "$err"; continue; }

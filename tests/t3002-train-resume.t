@@ -1,7 +1,7 @@
 #!/bin/bash
 # Save and resume: bit for bit on the same layout, and refusals of what does not fit.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 tokenized_text 20
@@ -100,13 +100,13 @@ rm bad/latest_checkpointed_iteration.txt
 run megatron train "${args[@]}" --load bad --save bad --train-iters 3
 like "$out" "no checkpoint in bad: starting from the beginning" "an empty one is a beginning"
 
-if mpi_available; then
-    resume two mpi_run 2
+if ranks_available; then
+    resume two ranks_run 2
     args+=(--tensor-model-parallel-size 2)
-    resume tp2 mpi_run 2
+    resume tp2 ranks_run 2
 
     # ---- what one rank alone cannot do ends all of them at once
-    run mpi_run 3 timeout 120 "$MG_BUILDDIR/tests/unit/train/state.t" state.ckpt
+    run ranks_run 3 timeout 120 "$MG_BUILDDIR/tests/unit/train/state.t" state.ckpt
     is "$status" 0 "state that one rank cannot store" || diag "$out" "$err"
     is "$(grep -c '^ok' <<<"$out")" 33 "all checks were made"
     mkdir here && run megatron train "${args[@]}" --tensor-model-parallel-size 1 \
@@ -114,14 +114,14 @@ if mpi_available; then
     is "$status" 0 "weights are written where one rank reads them" || diag "$err"
     begin=$SECONDS
     # shellcheck disable=SC2016
-    run mpi_run 2 sh -c '[ "$OMPI_COMM_WORLD_RANK" = 1 ] || cd here; exec "$@"' sh \
+    run ranks_run 2 sh -c '[ "${RANK:-$OMPI_COMM_WORLD_RANK}" = 1 ] || cd here; exec "$@"' sh \
         megatron train "${args[@]/#text_text/$PWD/text_text}" --load-weights w.st \
         --use-distributed-optimizer --bf16
     is "$status" 1 "weights that one rank cannot read"
-    is "$(grep -a '^megatron' <<<"$err")" \
+    is "$(grep -a '^megatron train' <<<"$err")" \
         "megatron train: rank 1: w.st: cannot open: No such file or directory" "one line"
     ok "[ $((SECONDS - begin)) -lt 120 ]" "in $((SECONDS - begin)) s"
 else
-    skip 18 "no MPI"
+    skip 18 "neither UCX nor MPI"
 fi
 done_testing

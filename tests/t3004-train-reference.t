@@ -3,7 +3,7 @@
 # hidden size, odd sizes, a padded vocabulary, masked tokens and whole masked microbatches,
 # untied and tied output layers, on one rank and on several.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 reference=$MG_BUILDDIR/tests/lib/gpt-reference
@@ -51,12 +51,12 @@ layouts() {
     local layout tp pp dp more
     for layout in "$@"; do
         read -r tp pp dp more <<<"$layout"
-        if mpi_available; then
+        if ranks_available; then
             # shellcheck disable=SC2086
-            compare "tp $tp pp $pp dp $dp${more:+ $more}" mpi_run $((tp * pp * dp)) "${train[@]}" \
+            compare "tp $tp pp $pp dp $dp${more:+ $more}" ranks_run $((tp * pp * dp)) "${train[@]}" \
                 --tensor-model-parallel-size "$tp" --pipeline-model-parallel-size "$pp" $more
         else
-            skip 4 "no MPI"
+            skip 4 "neither UCX nor MPI"
         fi
     done
 }

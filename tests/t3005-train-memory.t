@@ -2,7 +2,7 @@
 # A steady step allocates nothing of ours: runs of 3 and of 13 iterations make the same
 # allocations, caller by caller.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 counter=$MG_BUILDDIR/tests/lib/.libs/count-allocs.so
@@ -58,8 +58,8 @@ data=(--data-path text_text_document --split 100,0,0)
 steady "one rank that saves aside" --save aside --async-save --bf16
 launch=(env OMP_NUM_THREADS=2)
 steady "one rank, two threads" --overlap-grad-reduce --ddp-bucket-size 5000
-if mpi_available; then
-    launch=(mpi_run 2)
+if ranks_available; then
+    launch=(ranks_run 2)
     steady "tp 2" --tensor-model-parallel-size 2
     steady "tp 2 by sequence" --tensor-model-parallel-size 2 --sequence-parallel
     steady "pp 2" --pipeline-model-parallel-size 2
@@ -83,13 +83,13 @@ if mpi_available; then
     steady "a batch size that changes" --pipeline-model-parallel-size 2 \
         --num-virtual-stages-per-pipeline-rank 2
     batch=(--global-batch-size 16)
-    launch=(mpi_run 4)
+    launch=(ranks_run 4)
     steady "pp 4, with all that can be logged" --pipeline-model-parallel-size 4 \
         --metrics-file m.json --log-throughput --timing-log-level 2 --log-memory-interval 1
     mkdir runs # which allocates
     run megatron train "${args[@]}" "${data[@]}" --train-iters 0 --tensorboard-dir runs
     if ! grep -q "this build lacks" <<<"$err"; then
-        data=() launch=(mpi_run 2)
+        data=() launch=(ranks_run 2)
         steady "event files" --tensorboard-dir runs --log-timers-to-tensorboard \
             --log-throughput --timing-log-level 2 --log-memory-to-tensorboard "${evals[@]}" \
             --log-validation-ppl-to-tensorboard --log-world-size-to-tensorboard
@@ -97,6 +97,6 @@ if mpi_available; then
         skip 2 "this build has no protobuf-c"
     fi
 else
-    skip 28 "no MPI"
+    skip 28 "neither UCX nor MPI"
 fi
 done_testing

@@ -2,10 +2,10 @@
 # However layers are dealt out to stages and virtual stages, and however the batch size
 # changes, the pipeline trains the model that one rank trains.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
-mpi_available || skip_all "no MPI"
+ranks_need
 tokenized_text 40
 
 common=(--hidden-size 24 --num-attention-heads 4 --seq-length 16 --tokenizer-type ByteLevel
@@ -20,7 +20,7 @@ against_one() {
     run megatron train "${common[@]}" --num-layers "$layers" "${both[@]}" --metrics-file one.json \
         --save-weights one.st --save-gradients one.grad
     is "$status" 0 "$text: one rank" || diag "$err"
-    run mpi_run "$ranks" env ${6+"$6"} megatron train "${common[@]}" --num-layers "$layers" \
+    run ranks_run "$ranks" env ${6+"$6"} megatron train "${common[@]}" --num-layers "$layers" \
         "${both[@]}" "${own[@]}" --metrics-file n.json --save-weights n.st --save-gradients n.grad
     is "$status" 0 "$text: $ranks ranks" || { diag "$err"; return; }
     same_metrics n.json one.json 1e-5 1e-4 "$text"
@@ -81,16 +81,16 @@ is "$(grep -o '"consumed samples":[ 0-9]*' n.json | grep -o '[0-9]*$' | paste -s
 common=("${common[@]/--lr-warmup-samples/--lr-warmup-iters}")
 schedule=(--num-layers 4 --train-iters 7 --step-batch-size-schedule "0:8 256:16 900:12")
 pipeline=(--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2)
-run mpi_run 2 megatron train "${common[@]}" "${schedule[@]}" "${pipeline[@]}" --save-weights whole.st
+run ranks_run 2 megatron train "${common[@]}" "${schedule[@]}" "${pipeline[@]}" --save-weights whole.st
 is "$status" 0 "in one go" || diag "$err"
 for _ in 1 2 3; do
-    run mpi_run 2 megatron train "${common[@]}" "${schedule[@]}" "${pipeline[@]}" \
+    run ranks_run 2 megatron train "${common[@]}" "${schedule[@]}" "${pipeline[@]}" \
         --exit-interval 3 --save ckpt --load ckpt --save-weights parts.st
     is "$status" 0 "a part" || diag "$err"
 done
 ok "cmp whole.st parts.st" "the same weights, bit for bit"
 rm -rf ckpt
-run mpi_run 2 megatron train "${common[@]}" "${schedule[@]}" "${pipeline[@]}" --exit-interval 3 \
+run ranks_run 2 megatron train "${common[@]}" "${schedule[@]}" "${pipeline[@]}" --exit-interval 3 \
     --save ckpt
 run megatron train "${common[@]}" "${schedule[@]}" --load ckpt --save-weights other.st
 is "$status" 0 "one rank goes on" || diag "$err"
@@ -99,7 +99,7 @@ same_weights other.st whole.st 1e-4 "to the same weights" --skip-key-bias 4
 # Refusals, in one line
 while IFS='|' read -r ranks line args; do
     # shellcheck disable=SC2086
-    run mpi_run "$ranks" megatron train "${common[@]}" $args
+    run ranks_run "$ranks" megatron train "${common[@]}" $args
     is "$status" 2 "refused: $args"
     like "$err" "(^|"$'\n'")megatron train: $line" "one line says why"
     is "$(grep -c '^megatron train' <<<"$err")" 1 "and only one"

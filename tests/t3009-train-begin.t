@@ -2,7 +2,7 @@
 # What a run begins with: a part of a checkpoint, another one than the newest, and whose
 # schedule counts where that of the checkpoint is another.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 tokenized_text 20
@@ -171,21 +171,21 @@ schedule begins anew" --load ckpt "--$name" --use-checkpoint-opt_param-scheduler
 done
 
 # ---- several ranks, another layout
-if mpi_available; then
-    train spread mpi_run 4 "${base[@]}" --load ckpt --ckpt-step 3 --finetune "${fresh[@]}" \
+if ranks_available; then
+    train spread ranks_run 4 "${base[@]}" --load ckpt --ckpt-step 3 --finetune "${fresh[@]}" \
         --tensor-model-parallel-size 2 --use-distributed-optimizer
     same_metrics spread.raw from-weights.raw 1e-5 1e-4 "4 ranks begin with the same weights"
-    run mpi_run 2 "${base[@]}" --load ckpt --lr 2e-3
+    run ranks_run 2 "${base[@]}" --load ckpt --lr 2e-3
     is "$status" 1 "2 ranks refuse another schedule"
-    is "$(grep -a '^megatron' <<<"$err")" "megatron train: checkpoint 8 in ckpt: \
+    is "$(grep -a '^megatron train' <<<"$err")" "megatron train: checkpoint 8 in ckpt: \
 $another: learning rate 0.002 (checkpoint: 0.001)" "in one line"
-    run mpi_run 2 "${base[@]}" --load empty
+    run ranks_run 2 "${base[@]}" --load empty
     is "$status" 1 "and a directory without a checkpoint"
     is "$(grep -ac '^megatron train: --load empty: there is no checkpoint' <<<"$err")" 1 "in one line"
-    run mpi_run 2 "${base[@]}" --load ckpt/iter_0000003
+    run ranks_run 2 "${base[@]}" --load ckpt/iter_0000003
     is "$status" 1 "and a checkpoint's own directory"
-    is "$(grep -a '^megatron' <<<"$err")" "megatron train: ckpt/iter_0000003 $itself" "in one line"
+    is "$(grep -a '^megatron train' <<<"$err")" "megatron train: ckpt/iter_0000003 $itself" "in one line"
 else
-    skip 7 "no MPI"
+    skip 7 "neither UCX nor MPI"
 fi
 done_testing

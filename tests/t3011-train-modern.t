@@ -2,7 +2,7 @@
 # Models of today's layers, from the reference data: ten steps that Megatron-LM itself took, with
 # the arguments that it had, on one rank and on several.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 [ -r "$MG_SHARED/golden/12_modern_llama.json" ] || skip_all "no reference data in $MG_SHARED"
@@ -35,12 +35,12 @@ for name in llama qwen yarn mla mtp; do
     run megatron train "${args[@]}" --micro-batch-size 2 --metrics-file m.json
     same_metrics m.json "$golden.json:f32_megatron_stack_2_microbatches" 5e-6 5e-5 \
         "$name: two microbatches"
-    if mpi_available; then
+    if ranks_available; then
         for layout in "2 2 1" "4 2 2 --sequence-parallel --use-distributed-optimizer" \
                 "4 1 2 --use-distributed-optimizer"; do
             read -r n tp pp more <<<"$layout"
             # shellcheck disable=SC2086 # words
-            run mpi_run "$n" megatron train "${args[@]}" --micro-batch-size 1 \
+            run ranks_run "$n" megatron train "${args[@]}" --micro-batch-size 1 \
                 --tensor-model-parallel-size "$tp" --pipeline-model-parallel-size "$pp" $more \
                 --metrics-file mn.json --save-weights wn.safetensors
             is "$status" 0 "$name: $n ranks, tp $tp pp $pp $more, train" || diag "$err"
@@ -50,7 +50,7 @@ for name in llama qwen yarn mla mtp; do
             same_weights wn.safetensors w1.safetensors 1e-4 "$name: weights" --absolute
         done
     else
-        skip 9 "no MPI"
+        skip 9 "neither UCX nor MPI"
     fi
 done
 done_testing

@@ -3,10 +3,10 @@
 # tensor-parallel ranks, attention sinks, multi-latent attention; with dropout, against one rank,
 # and through checkpoints that go from one layout to another.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
-mpi_available || skip_all "no MPI"
+ranks_need
 tokenized_text 40
 
 # an epsilon that does not make steps of rounding errors
@@ -33,7 +33,7 @@ while IFS='|' read -r layout model; do
     run "${base[@]}" "${model_args[@]}" --metrics-file one.json --save-weights one.st \
         --save-gradients one.grad
     is "$status" 0 "one rank:$model" || diag "$err"
-    run mpi_run $((tp * pp * dp)) "${base[@]}" "${model_args[@]}" "${layout_args[@]}" \
+    run ranks_run $((tp * pp * dp)) "${base[@]}" "${model_args[@]}" "${layout_args[@]}" \
         --tensor-model-parallel-size "$tp" --pipeline-model-parallel-size "$pp" \
         --metrics-file n.json --save-weights n.st --save-gradients n.grad
     is "$status" 0 "$what" || { diag "$err"; continue; }
@@ -58,10 +58,10 @@ EOF
 for model in "${models[@]}"; do
     read -ra model_args <<<"$model"
     many=("${base[@]}" "${model_args[@]}" --bf16 --tensor-model-parallel-size)
-    train plain mpi_run 4 "${many[@]}" 2 --clip-grad 0
-    train n mpi_run 4 "${many[@]}" 2 --clip-grad 0 --use-distributed-optimizer
+    train plain ranks_run 4 "${many[@]}" 2 --clip-grad 0
+    train n ranks_run 4 "${many[@]}" 2 --clip-grad 0 --use-distributed-optimizer
     ok "[ -s n.st ] && cmp n.st plain.st" "bf16, distributed optimizer: the same bits: $model"
-    train n mpi_run 4 "${many[@]}" 4 --sequence-parallel
+    train n ranks_run 4 "${many[@]}" 4 --sequence-parallel
     train one "${many[@]}" 1
     same_metrics n.json one.json 5e-3 5e-2 "bf16, tp 4"
 done
@@ -71,7 +71,7 @@ read -ra model_args <<<"${models[1]}"
 many=("${base[@]}" "${model_args[@]}" --bf16 --fp8-param-gather --use-distributed-optimizer)
 train one "${many[@]}"
 is "$status" 0 "latents with float8 weights, one rank"
-train n mpi_run 2 "${many[@]}" --tensor-model-parallel-size 2
+train n ranks_run 2 "${many[@]}" --tensor-model-parallel-size 2
 same_metrics n.json one.json 1e-2 1e-1 "tp 2"
 
 # ---- checkpoints: two iterations on one layout, two on another
@@ -81,10 +81,10 @@ for model in "${models[@]}"; do
     for pair in "4 1" "4 2" "1 4"; do
         read -r from to <<<"$pair"
         rm -rf ckpt
-        run mpi_run "$from" "${base[@]}" "${model_args[@]}" --tensor-model-parallel-size "$from" \
+        run ranks_run "$from" "${base[@]}" "${model_args[@]}" --tensor-model-parallel-size "$from" \
             --save ckpt --exit-interval 2
         is "$status" 0 "tp $from saves: $model" || diag "$err"
-        train later mpi_run "$to" "${base[@]}" "${model_args[@]}" --load ckpt \
+        train later ranks_run "$to" "${base[@]}" "${model_args[@]}" --load ckpt \
             --tensor-model-parallel-size "$to"
         is "$status" 0 "tp $to goes on"
         same_weights later.st whole.st 1e-4 "weights at the end"

@@ -2,11 +2,11 @@
 # Any mix of today's layers on any layout trains as on one rank, dropout on: drawn at random, from a
 # seed that is printed.  MG_SEED takes another, MG_LONG draws more and up to 16 ranks.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 . "$MG_SRCDIR/tests/lib/layouts.sh"
 
-mpi_available || skip_all "no MPI"
+ranks_need
 tokenized_text 40
 
 # shellcheck disable=SC2034 # draw_sizes reads them
@@ -80,7 +80,7 @@ for ((draw = 0; draw < draws; draw++)); do
     run megatron train "${args[@]}" --metrics-file one.json --save-weights one.st \
         --save-gradients one.grad
     is "$status" 0 "one rank: ${layers[*]}" || diag "$err"
-    run mpi_run "$n" megatron train "${args[@]}" --tensor-model-parallel-size "$tp" \
+    run ranks_run "$n" megatron train "${args[@]}" --tensor-model-parallel-size "$tp" \
         --pipeline-model-parallel-size "$pp" "${sp[@]}" "${optimizer[@]}" "${neutral[@]}" \
         --metrics-file n.json --save-weights n.st --save-gradients n.grad
     is "$status" 0 "$what" || { diag "$err"; continue; }

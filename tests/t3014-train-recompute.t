@@ -2,7 +2,7 @@
 # Recomputed activations: losses, norms and weights are those without recomputation, bit for bit,
 # whatever is recomputed and however ranks share the model; it takes less memory.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 tokenized_text 20
@@ -25,7 +25,7 @@ same_with() {
     local ranks=$1 launch=() args how
     read -r -d '' -a args <<<"$2" || :
     shift 2
-    [ "$ranks" = 1 ] || launch=(mpi_run "$ranks")
+    [ "$ranks" = 1 ] || launch=(ranks_run "$ranks")
     train kept "${launch[@]}" megatron train "${base[@]}" "${args[@]}"
     is "$status" 0 "$ranks ranks ${args[*]:-} train"
     for how in "$@"; do
@@ -42,7 +42,7 @@ same_with 1 "--bf16 ${llama[*]}" "$selective core_attn" "$selective core_attn la
     "$uniform 1" "$uniform 2"
 same_with 1 "$latent" "$selective mla_up_proj" "$selective mla_up_proj core_attn layernorm" \
     "$uniform 2"
-if mpi_available; then
+if ranks_available; then
     tp=(--tensor-model-parallel-size 2) pp=(--pipeline-model-parallel-size 2)
     vpp=(--num-virtual-stages-per-pipeline-rank 2)
     overlap=(--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather
@@ -65,7 +65,7 @@ if mpi_available; then
     same_with 4 "$cp a2a ${tp[*]}" "$uniform 1 $split"
     same_with 4 "${tp[*]} ${pp[*]} ${overlap[*]} --bf16 --fp8-param-gather" "$uniform 2 $split"
 else
-    skip 31 "no MPI"
+    skip 31 "neither UCX nor MPI"
 fi
 
 # ---- what has no effect is told

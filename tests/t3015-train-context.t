@@ -3,7 +3,7 @@
 # values are exchanged, with documents, dropout and all kinds of heads; what is saved of a sequence
 # is split, and the workspace is what the exchange needs; checkpoints go from one size to another.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 tokenized_text 40
@@ -21,7 +21,7 @@ few="--group-query-attention --num-query-groups 2 --position-embedding-type rope
 vpp="--num-layers-per-virtual-pipeline-stage 1"
 levels="--cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes"
 
-mpi_available || skip_all "no MPI"
+ranks_need
 # ranks and arguments of the layout, then the model's; the one-rank run is made once a model
 done=''
 while IFS='|' read -r layout model; do
@@ -34,7 +34,7 @@ while IFS='|' read -r layout model; do
         is "$status" 0 "one rank: $model" || diag "$err"
         done=$model
     fi
-    run mpi_run "$n" "${base[@]}" "${model_args[@]}" "${layout_args[@]}" --train-iters 4 \
+    run ranks_run "$n" "${base[@]}" "${model_args[@]}" "${layout_args[@]}" --train-iters 4 \
         --eval-interval 4 --context-parallel-size "$cp" --metrics-file n.json --save-weights n.st \
         --save-gradients n.grad
     is "$status" 0 "cp $cp $more" || { diag "$err"; continue; }
@@ -75,9 +75,9 @@ for how in "" "--cp-comm-type all_gather" "--cp-comm-type a2a" "$levels 2 2"; do
     # shellcheck disable=SC2206
     many=("${args[@]}" --context-parallel-size 4 $how)
     train one "${args[@]}"
-    train many mpi_run 4 "${many[@]}"
+    train many ranks_run 4 "${many[@]}"
     same_metrics many.json one.json 2e-3 5e-2 "bfloat16 ${how:-p2p}"
-    train again mpi_run 4 "${many[@]}" --use-distributed-optimizer --overlap-grad-reduce
+    train again ranks_run 4 "${many[@]}" --use-distributed-optimizer --overlap-grad-reduce
     same_bits again many "a distributed optimizer has the same bits"
 done
 
@@ -87,7 +87,7 @@ for type in "--fp16 --initial-loss-scale 1024" "--bf16 --fp8-param-gather --use-
     args=("${base[@]}" $latent --swiglu --train-iters 3 $type)
     train one "${args[@]}"
     # shellcheck disable=SC2086 # words
-    train many mpi_run 8 "${args[@]}" --context-parallel-size 4 $levels 2 2 \
+    train many ranks_run 8 "${args[@]}" --context-parallel-size 4 $levels 2 2 \
         --tensor-model-parallel-size 2 --sequence-parallel
     same_metrics many.json one.json 2e-3 5e-2 "$type"
 done
@@ -96,8 +96,8 @@ done
 # shellcheck disable=SC2206
 args=("${base[@]}" $documents --lr-decay-iters 6)
 train six "${args[@]}" --train-iters 6
-train three mpi_run 4 "${args[@]}" --train-iters 3 --context-parallel-size 4 --save s
-train two mpi_run 2 "${args[@]}" --train-iters 6 --context-parallel-size 2 --load s
+train three ranks_run 4 "${args[@]}" --train-iters 3 --context-parallel-size 4 --save s
+train two ranks_run 2 "${args[@]}" --train-iters 6 --context-parallel-size 2 --load s
 is "$status" 0 "a checkpoint of cp 4 goes on with cp 2" || diag "$err"
 train one "${args[@]}" --train-iters 6 --load s
 is "$status" 0 "and with one rank" || diag "$err"

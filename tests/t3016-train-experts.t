@@ -2,7 +2,7 @@
 # Layers with experts: models of the reference data, ten steps that Megatron-LM itself took; and any
 # layout of dense and expert ranks trains as one rank does, with all that a router can.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 # ---- reference data
@@ -74,7 +74,7 @@ else
 fi
 
 # ---- layouts against one rank: microbatches of one sample, so that all have the same ones
-mpi_available || { skip 1 "no MPI"; done_testing; }
+ranks_available || { skip 1 "neither UCX nor MPI"; done_testing; }
 tokenized_text 40
 base=(megatron train "${experts_sizes[@]}" --tokenizer-type ByteLevel
       --data-path text_text_document --split 100,0,0 --micro-batch-size 1 --global-batch-size 8
@@ -102,12 +102,12 @@ while IFS='|' read -r layout model reference; do
     # shellcheck disable=SC2086 # words
     if [ "$model$reference" != "$done" ]; then
         read -r n0 more0 <<<"${reference:-1}"
-        train one mpi_run "$n0" "${base[@]}" $model $more0 --save-gradients one.grad
+        train one ranks_run "$n0" "${base[@]}" $model $more0 --save-gradients one.grad
         is "$status" 0 "reference $reference: $model"
         done=$model$reference
     fi
     # shellcheck disable=SC2086
-    train n mpi_run "$n" "${base[@]}" $model $more --expert-model-parallel-size "$ep" \
+    train n ranks_run "$n" "${base[@]}" $model $more --expert-model-parallel-size "$ep" \
         --expert-tensor-parallel-size "$etp" --save-gradients n.grad
     is "$status" 0 "$n ranks, ep $ep, etp $etp $more" || continue
     same_metrics n.json one.json 1e-5 1e-4 "losses and norms"

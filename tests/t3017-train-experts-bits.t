@@ -3,10 +3,10 @@
 # their extremes; checkpoints under other layouts; other types; and never a byte beyond the plan.
 # MG_LONG=1: all layouts of what follows the bits; else some, drawn.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
-mpi_available || skip_all "no MPI"
+ranks_need
 tokenized_text 40
 base=(megatron train "${experts_sizes[@]}" --tokenizer-type ByteLevel
       --data-path text_text_document --split 90,10,0 --micro-batch-size 1 --global-batch-size 8
@@ -20,7 +20,7 @@ bound=--moe-expert-rank-capacity-factor
 run_planned() {
     local name=$1 n=$2
     shift 2
-    train "$name" mpi_run "$n" "${base[@]}" "$@"
+    train "$name" ranks_run "$n" "${base[@]}" "$@"
     is "$status" 0 "$name runs" || return 0
     is "$(sed -n 's/.* planned: \([0-9]*\) | allocated: \([0-9]*\) |.*/\1 \2/p' <<<"$out" \
         | awk '$1 == $2 && $1 > 0' | wc -l)" "$(grep -c '^ memory plan' <<<"$out")" \

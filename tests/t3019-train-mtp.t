@@ -3,7 +3,7 @@
 # same bits with recomputation; checkpoints go from one layout to another; a loss over tokens and one
 # over microbatches are the same for one microbatch; what is refused.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 tokenized_text 40
@@ -57,7 +57,7 @@ same_metrics a.json b.json 1e-5 1e-4 "per token, one microbatch: losses and norm
 same_losses a.json b.json "losses of the layers"
 same_weights n.st one.st 1e-4 "weights"
 
-mpi_available || { skip 1 "no MPI"; done_testing; exit; }
+ranks_available || { skip 1 "neither UCX nor MPI"; done_testing; exit; }
 # ranks and arguments of the layout, then the model's; the one-rank run is made once a model
 done=none
 while IFS='|' read -r layout model; do
@@ -70,7 +70,7 @@ while IFS='|' read -r layout model; do
         is "$status" 0 "one rank: $model" || diag "$err"
         done=$model
     fi
-    run mpi_run "$n" "${base[@]}" "${model_args[@]}" "${layout_args[@]}" --train-iters 3 \
+    run ranks_run "$n" "${base[@]}" "${model_args[@]}" "${layout_args[@]}" --train-iters 3 \
         --eval-interval 3 --metrics-file n.json --save-weights n.st --save-gradients n.grad
     is "$status" 0 "$n ranks $more" || { diag "$err"; continue; }
     same_metrics n.json one.json 1e-5 1e-4 "losses and norms"
@@ -96,10 +96,10 @@ for model in "" "$untied" "$experts"; do
     # shellcheck disable=SC2206
     args=("${base[@]}" $model)
     run "${args[@]}" --train-iters 6 --metrics-file all.json --save-weights all.st
-    run mpi_run 4 "${args[@]}" --train-iters 3 --save ckpt --pipeline-model-parallel-size 2 \
+    run ranks_run 4 "${args[@]}" --train-iters 3 --save ckpt --pipeline-model-parallel-size 2 \
         --use-distributed-optimizer
     is "$status" 0 "4 ranks save: $model" || diag "$err"
-    run mpi_run 2 "${args[@]}" --train-iters 6 --load ckpt --tensor-model-parallel-size 2 \
+    run ranks_run 2 "${args[@]}" --train-iters 6 --load ckpt --tensor-model-parallel-size 2 \
         --sequence-parallel --save-weights n.st
     is "$status" 0 "2 ranks load" || diag "$err"
     same_weights n.st all.st 1e-4 "weights at the end"
@@ -107,7 +107,7 @@ for model in "" "$untied" "$experts"; do
 done
 
 # ---- refused
-run mpi_run 2 "${base[@]}" --train-iters 1 --pipeline-model-parallel-size 2 \
+run ranks_run 2 "${base[@]}" --train-iters 1 --pipeline-model-parallel-size 2 \
     --pipeline-model-parallel-layout "Et|tt|tmm|L"
 like "$err" "the last stage of the layout must have all m" "the loss has a stage of its own"
 run "${base[@]}" --train-iters 1 --position-embedding-type learned_absolute

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Which data megatron train reads: blends, parts of their own, index caches, tokenizers.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 make_text a.txt 20
@@ -40,14 +40,14 @@ run megatron data index 3 $a 1 $b --seq-length 16 --num-samples 16 --split 969,3
 is "$status$(find cache -type f | wc -l)" 011 "megatron data index makes the same files"
 ok "[ \"\$(losses --data-path $a $b)\" != '$blend' ]" "without weights, by size"
 
-if mpi_available; then
-    run mpi_run 2 megatron train "${model[@]}" "${bytes[@]}" --data-path 3 $a 1 $b \
+if ranks_available; then
+    run ranks_run 2 megatron train "${model[@]}" "${bytes[@]}" --data-path 3 $a 1 $b \
         --metrics-file metrics
     is "$status" 0 "two ranks" || diag "$err"
     two=$(cat metrics)
     rm metrics
     for i in 1 2; do # the first makes the files, the second reads them
-        run mpi_run 2 megatron train "${model[@]}" "${bytes[@]}" --data-path 3 $a 1 $b \
+        run ranks_run 2 megatron train "${model[@]}" "${bytes[@]}" --data-path 3 $a 1 $b \
             --data-cache-path cache2 --metrics-file metrics
         is "$status" 0 "two ranks, one cache" || diag "$err"
         is "$(grep -o '"lm loss": [^,]*' metrics)" \
@@ -59,13 +59,13 @@ if mpi_available; then
         head -c 130 "$file" >cut && mv cut "$file"
         break
     done
-    run mpi_run 2 megatron train "${model[@]}" "${bytes[@]}" --data-path 3 $a 1 $b \
+    run ranks_run 2 megatron train "${model[@]}" "${bytes[@]}" --data-path 3 $a 1 $b \
         --data-cache-path cache2
     is "$status" 1 "a file that is cut"
     is "$(grep -ac '^megatron train: ' <<<"$err")" 1 "is told once"
     like "$err" "megatron train: .*: $file: shape .* truncated" "by name"
 else
-    skip 1 "several ranks cannot train here: no mpirun, MPI or PMIx"
+    skip 1 "neither UCX nor MPI"
 fi
 
 # ---- samples that are changed: the ends of documents, fill-in-the-middle
@@ -123,7 +123,7 @@ alike() {
         END { print n + 0, bad + 0 }'
 }
 rm -f all
-if mpi_available; then
+if ranks_available; then
     for edit in "" "--eod-mask-loss ${fim[*]}" \
         "--global-batch-size 16 --rampup-batch-size 8 8 48"; do
         # shellcheck disable=SC2086
@@ -134,15 +134,15 @@ if mpi_available; then
         # shellcheck disable=SC2086
         {
             part -- --micro-batch-size 8 --save go --exit-interval 5 $edit
-            part mpi_run 2 -- --micro-batch-size 2 --save go --load go --exit-interval 9 $edit
-            part mpi_run 4 -- --micro-batch-size 1 --save go --load go --exit-interval 17 $edit
-            part mpi_run 2 -- --micro-batch-size 4 --save go --load go $edit
+            part ranks_run 2 -- --micro-batch-size 2 --save go --load go --exit-interval 9 $edit
+            part ranks_run 4 -- --micro-batch-size 1 --save go --load go --exit-interval 17 $edit
+            part ranks_run 2 -- --micro-batch-size 4 --save go --load go $edit
         }
         is "$(alike whole)" "20 0" "dp 1, 2, 4 and 2 in turn take the samples of one rank"
         rm -f all
     done
 else
-    skip 1 "several ranks cannot train here: no mpirun, MPI or PMIx"
+    skip 1 "neither UCX nor MPI"
 fi
 
 # One line for what is wrong

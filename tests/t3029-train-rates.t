@@ -2,7 +2,7 @@
 # Learning rates and weight decay of some parameters alone, initial values of embeddings, the norm of
 # all parameters: what they do, and the same under every layout.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 make_batches b.st
@@ -65,10 +65,10 @@ else
 fi
 
 # ---- layouts
-mpi_available || { skip 6 "no MPI"; done_testing; }
+ranks_available || { skip 6 "neither UCX nor MPI"; done_testing; }
 while read -r n args; do
     read -ra args <<<"$args"
-    train many mpi_run "$n" "${base[@]}" "${more[@]}" "${args[@]}"
+    train many ranks_run "$n" "${base[@]}" "${more[@]}" "${args[@]}"
     near "$(values many "params norm")" "$(values one "params norm")" 1e-5 \
         "$n ranks, ${args[*]}: the same norm of the parameters"
     same_weights many.st one.st 1e-4 "and weights" --skip-key-bias 4

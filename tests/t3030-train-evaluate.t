@@ -2,7 +2,7 @@
 # Validation and test loss: the same on every layout and as in training, nothing of training
 # changed by it, positions that go on after a checkpoint; parts without data.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 make_text a.txt 30
@@ -137,9 +137,9 @@ train skip "${one[@]}" "${data[@]}" --eval-iters 2 --bf16 $sharded --fp8-param-g
 ok "[ -s new.eval ] && cmp new.eval skip.eval" "initial values in float8 are the same"
 
 # ---- layouts
-if mpi_available; then
+if ranks_available; then
     while read -r n args; do
-        launch=(mpi_run "$n")
+        launch=(ranks_run "$n")
         # shellcheck disable=SC2086
         alone "$n ranks $args" $args
     done <<END
@@ -149,7 +149,7 @@ if mpi_available; then
 END
     while read -r n args; do
         # shellcheck disable=SC2086
-        train n mpi_run "$n" "${one[@]}" "${data[@]}" "${evals[@]}" $args
+        train n ranks_run "$n" "${one[@]}" "${data[@]}" "${evals[@]}" $args
         is "$status" 0 "$n ranks $args"
         near n.eval one.eval 1e-5 "against one rank"
         same_metrics n.raw one.raw 1e-5 1e-4 "training"
@@ -163,21 +163,21 @@ END
     groups=(--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
             --microbatch-group-size-per-virtual-pipeline-stage 3 --global-batch-size 10)
     train ten "${one[@]}" "${data[@]}" "${evals[@]}" --global-batch-size 10
-    train n mpi_run 2 "${one[@]}" "${data[@]}" "${evals[@]}" "${groups[@]}" --save-weights n.st
-    train off mpi_run 2 "${one[@]}" --train-data-path $a "${groups[@]}" --save-weights off.st
+    train n ranks_run 2 "${one[@]}" "${data[@]}" "${evals[@]}" "${groups[@]}" --save-weights n.st
+    train off ranks_run 2 "${one[@]}" --train-data-path $a "${groups[@]}" --save-weights off.st
     near n.eval ten.eval 1e-5 "a last group that is smaller"
     ok "cmp n.json off.json && cmp n.st off.st" "interleaved training is the same to the bit"
-    train ramp mpi_run 2 "${one[@]}" "${data[@]}" "${evals[@]}" --rampup-batch-size 4 4 12
+    train ramp ranks_run 2 "${one[@]}" "${data[@]}" "${evals[@]}" --rampup-batch-size 4 4 12
     is "$(cut -d' ' -f5 ramp.eval | sort -u)" 24 "a batch size that grows: the last one counts"
     train ramp "${one[@]}" "${data[@]}" "${evals[@]}" --rampup-batch-size 4 4 10 --train-iters 3
     is "$(cut -d' ' -f5 ramp.eval | sort -u)" 12 "not the one after it"
-    run mpi_run 2 megatron train "${model[@]}" "${data[@]}" --eval-iters 1 --vocab-size 99 \
+    run ranks_run 2 megatron train "${model[@]}" "${data[@]}" --eval-iters 1 --vocab-size 99 \
         --skip-train
     is "$status" 1 "tokens outside the vocabulary"
     is "$(grep -c '^megatron train: ' <<<"$err")" 1 "are told once"
     like "$err" "^megatron train: .*evaluation: sample [0-9]+, position [0-9]+: token" "as such"
 else
-    skip 13 "several ranks cannot train here: no mpirun, MPI or PMIx"
+    skip 13 "neither UCX nor MPI"
 fi
 
 # ---- asked to stop

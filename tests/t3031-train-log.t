@@ -1,7 +1,7 @@
 #!/bin/bash
 # What a run says: iteration lines and their means, throughput, timers across ranks, memory.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 make_text a.txt 20
@@ -85,11 +85,11 @@ run "${train[@]}" --timing-log-level 2 --timing-log-option max
 is "$(sed -n 's/^    \([a-z-]*\) \.*: [0-9.]*$/\1/p' <<<"$out" | head -10 | tail -3 | tr '\n' ' ')" \
     "batch-generator forward-compute backward-compute " "those of level 2, as max"
 is "$(grep -c '^max time across ranks (ms):$' <<<"$out")" 7 "with each line"
-if mpi_available; then
+if ranks_available; then
     sharded=(--use-distributed-optimizer --timing-log-level 1 --log-interval 7)
     for overlap in "" "--overlap-grad-reduce --overlap-param-gather"; do
         # shellcheck disable=SC2086
-        run mpi_run 2 "${train[@]}" "${sharded[@]}" $overlap
+        run ranks_run 2 "${train[@]}" "${sharded[@]}" $overlap
         is "$status" 0 "distributed optimizer $overlap" || diag "$err"
         is "$(sed -n 's/^    \([a-z-]*\) \.*: ([0-9.]*, [0-9.]*)$/\1/p' <<<"$out" | head -8 \
             | tail -4 | tr '\n' ' ')" \
@@ -100,7 +100,7 @@ if mpi_available; then
             END { exit !(t[\"optimizer\"] + 0.05 >= t[\"params-all-gather\"] && \"optimizer\" in t) }' \
             times" "a gathering is part of the optimizer" || diag "$(cat times)"
     done
-    run mpi_run 2 "${train[@]}" --pipeline-model-parallel-size 2 --timing-log-level 2 \
+    run ranks_run 2 "${train[@]}" --pipeline-model-parallel-size 2 --timing-log-level 2 \
         --timing-log-option all --log-interval 7
     is "$status" 0 "two stages" || diag "$err"
     is "$(grep -A2 '^  forward-recv:' <<<"$out" | tail -n 2 | grep -c 'rank  1: ')" 1 \
@@ -110,7 +110,7 @@ if mpi_available; then
     like "$out" "\(after 1 iterations\) memory \(MB\) \| parameters and optimizer: [0-9.]+ \(rank [01]\)" \
         "memory tells the rank that has most"
 else
-    skip 1 "several ranks cannot train here: no mpirun, MPI or PMIx"
+    skip 1 "neither UCX nor MPI"
 fi
 
 # One line for what is wrong

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Arguments from files: the same run as typed, what is typed wins, errors by file and line.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 make_text a.txt 12
@@ -45,14 +45,14 @@ is "$(losses megatron train "${files[@]}" --train-data-path 'a b_text_document')
     "a list is replaced as a whole"
 : >empty.args
 is "$(losses megatron train "${typed[@]}" --args-file empty.args)" "$one" "an empty file"
-if mpi_available; then
-    is "$(losses mpi_run 2 megatron train "${files[@]}" --pipeline-model-parallel-size 2 | wc -l)" \
+if ranks_available; then
+    is "$(losses ranks_run 2 megatron train "${files[@]}" --pipeline-model-parallel-size 2 | wc -l)" \
         5 "two ranks"
-    run mpi_run 2 megatron train "${files[@]}" --args-file nosuch.args
+    run ranks_run 2 megatron train "${files[@]}" --args-file nosuch.args
     is "$status$(grep -c '^megatron train: --args-file: cannot open nosuch.args' <<<"$err")" 21 \
         "two ranks, no file: told once"
 else
-    skip 2 "several ranks cannot train here: no mpirun, MPI or PMIx"
+    skip 2 "neither UCX nor MPI"
 fi
 
 # One line for what is wrong: WHAT|TEXT OF THE FILE

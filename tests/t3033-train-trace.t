@@ -2,7 +2,7 @@
 # Traces: their form, what they tell of, and that reductions overlap the backward pass when
 # they are asked to.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 command -v python3 >/dev/null || skip_all "no python3 to read traces with"
@@ -96,16 +96,16 @@ run "${base[@]}" --metrics-file traced.json --trace-file t.json
 is "$(sed 's/, "elapsed.*//' traced.json)" "$(sed 's/, "elapsed.*//' plain.json)" \
     "tracing changes no number"
 
-mpi_available || { diag "no MPI: one rank only"; done_testing; exit; }
+ranks_available || { diag "neither UCX nor MPI: one rank only"; done_testing; exit; }
 
 # ---- two ranks: reductions under the backward pass, or behind it.  A pass takes many times as
 # long as a thread to wake up, on any machine.
 overlap=(--use-distributed-optimizer --ddp-bucket-size 80000 --train-iters 9
          --trace-iterations 1-9 --num-layers 6 --hidden-size 128 --seq-length 64
          --micro-batch-size 2 --global-batch-size 8)
-run mpi_run 2 "${base[@]}" "${overlap[@]}" --trace-file plain.json
+run ranks_run 2 "${base[@]}" "${overlap[@]}" --trace-file plain.json
 is "$status" 0 "two ranks" || diag "$err"
-run mpi_run 2 "${base[@]}" "${overlap[@]}" --overlap-grad-reduce --overlap-param-gather \
+run ranks_run 2 "${base[@]}" "${overlap[@]}" --overlap-grad-reduce --overlap-param-gather \
     --trace-file over.json
 is "$status" 0 "overlapped" || diag "$err"
 for r in 0 1; do
@@ -124,7 +124,7 @@ done
 
 # ---- keys and values go round while the attention to those before is computed: in each of 4
 # layers one transfer forward, and three backward, the last one behind the attention
-run mpi_run 2 "${base[@]}" --context-parallel-size 2 --trace-file ring.json --trace-iterations 2-2
+run ranks_run 2 "${base[@]}" --context-parallel-size 2 --trace-file ring.json --trace-iterations 2-2
 is "$status" 0 "cp 2" || diag "$err"
 for r in 0 1; do
     ask ring-$r.json 'len (some ("send", group="cp"))' $((4 * 4 * (1 + 3))) \
@@ -134,7 +134,7 @@ for r in 0 1; do
 done
 
 # ---- pipelines and tensors
-run mpi_run 4 "${base[@]}" --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 \
+run ranks_run 4 "${base[@]}" --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 \
     --num-virtual-stages-per-pipeline-rank 2 --trace-file pp.json --trace-iterations 2-2
 is "$status" 0 "pp 2 x 2 x tp 2" || diag "$err"
 for r in 0 3; do

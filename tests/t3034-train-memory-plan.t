@@ -2,7 +2,7 @@
 # What "megatron plan memory" says is what a run allocates, rank by rank and kind by kind, to
 # the byte; bytes a parameter; a run that does not fit.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 tokenized_text 20
@@ -37,7 +37,7 @@ threads=1
 equal() {
     local world=$1 text=$2 launch=()
     shift 2
-    [ "$world" = 1 ] || launch=(mpi_run "$world")
+    [ "$world" = 1 ] || launch=(ranks_run "$world")
     export OMP_NUM_THREADS=$threads
     run "${launch[@]}" megatron train "${model[@]}" "${rest[@]}" "$@"
     is "$status" 0 "$text runs" || diag "$err"
@@ -227,7 +227,7 @@ is "$status" 1 "a split that is none"
 like "$err" '^megatron: split "nine", want up to 3 weights' "is told"
 ok "[ $(total) -gt $(total --eval-iters 0) ]" "which takes more"
 
-mpi_available || { diag "no MPI: one rank only"; done_testing; exit; }
+ranks_available || { diag "neither UCX nor MPI: one rank only"; done_testing; exit; }
 
 # ---- layouts: ranks, and arguments
 mapfile -t layouts <<'END'

@@ -3,7 +3,7 @@
 # a reader of the tests and by TensorBoard's own; with several ranks, after a kill, in a run that
 # goes on; and what is refused.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 command -v perl >/dev/null || skip_all "perl is not installed"
@@ -115,7 +115,7 @@ is "$status,$(find . -name 'events.*' -newer eval.want)" "0," "no directory: no 
 # ---- times and memory; several ranks: the last one writes
 launch=()
 ranks=1
-! mpi_available || { launch=(mpi_run 2) ranks=2; }
+! ranks_available || { launch=(ranks_run 2) ranks=2; }
 run "${launch[@]}" "${train[@]}" --train-iters 7 --log-interval 3 --metrics-file all.json \
     --tensorboard-dir all --log-timers-to-tensorboard --log-throughput --timing-log-level 1 \
     --log-memory-to-tensorboard --log-world-size-to-tensorboard
@@ -236,6 +236,6 @@ is "$status,$err" "2,megatron train: --tensorboard-dir: the value is empty" "a d
 if [ $ranks = 2 ]; then
     refused text.txt/below "rank 1: $below" "by the last of two ranks" "${launch[@]}"
 else
-    skip 3 "several ranks cannot train here: no mpirun, MPI or PMIx"
+    skip 3 "neither UCX nor MPI"
 fi
 done_testing

@@ -2,7 +2,7 @@
 # Other ways to evaluate: the whole validation data, several sets of it, another batch size, a late
 # begin.  The same losses on every layout.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 make_text a.txt 6
@@ -52,11 +52,11 @@ head -n 3 whole | tail -n 1 >want
 near single want "batches of one sample"
 
 # ---- layouts
-train dp mpi_run 2 "${one[@]}" "${sets[@]}" --eval-interval 4 --validation-set-names even more
+train dp ranks_run 2 "${one[@]}" "${sets[@]}" --eval-interval 4 --validation-set-names even more
 is "$status" 0 "two data-parallel ranks"
 losses dp | sed 's/even/0/; s/more/1/' >got
 near got whole "the same losses"
-train pp mpi_run 2 "${one[@]}" "${sets[@]}" --eval-interval 4 --pipeline-model-parallel-size 2 \
+train pp ranks_run 2 "${one[@]}" "${sets[@]}" --eval-interval 4 --pipeline-model-parallel-size 2 \
     --eval-global-batch-size 4
 is "$status" 0 "two pipeline ranks, and another batch size"
 losses pp >got

@@ -2,7 +2,7 @@
 # Which sample comes next: a cyclic order, phases of other data, mock data, a file that names the
 # data.  The same on every layout, and where a run goes on.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 make_text a.txt 1
@@ -28,7 +28,7 @@ train half "${cycle[@]}" --exit-interval 22 --save ck
 train rest "${cycle[@]}" --load ck
 ok "cat half.json rest.json | cmp - whole.json && cmp rest.st whole.st" \
     "a run goes on in the second epoch to the bit"
-train dp mpi_run 2 "${cycle[@]}"
+train dp ranks_run 2 "${cycle[@]}"
 same_metrics dp.json whole.json 1e-5 1e-4 "two data-parallel ranks take the same samples"
 
 # ---- phases: each begins with the first sample of its data
@@ -60,7 +60,7 @@ same_bits named typed "a JSON file names the same data"
 null=(--mock-data --seq-length 120 --tokenizer-type NullTokenizer --vocab-size 100 --train-iters 2)
 train mock "${one[@]}" "${null[@]}"
 is "$status" 0 "mock data of a NullTokenizer"
-train pp mpi_run 2 "${one[@]}" "${null[@]}" --pipeline-model-parallel-size 2
+train pp ranks_run 2 "${one[@]}" "${null[@]}" --pipeline-model-parallel-size 2
 same_metrics pp.json mock.json 1e-5 1e-4 "and on two pipeline ranks"
 is "$(grep -c '"evaluation": "' mock.json)" 2 "validation and test have some of it"
 

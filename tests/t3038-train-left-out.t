@@ -2,7 +2,7 @@
 # Iterations that are left out: their samples are passed over, the schedule waits, and the run goes
 # on as any other, also on several ranks and after a resume.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 tokenized_text 20
@@ -36,8 +36,8 @@ ok "cmp rest.st some.st" "and weights"
 run "${base[@]}" --train-iters 2 --iterations-to-skip 1 2 --save none
 is "$status" 0 "a run of which nothing is left"
 is "$(cat none/latest_checkpointed_iteration.txt)" 2 "has its last checkpoint"
-if mpi_available; then
-    train many mpi_run 2 "${base[@]}" --train-iters 8 "${leave_out[@]}" --use-distributed-optimizer
+if ranks_available; then
+    train many ranks_run 2 "${base[@]}" --train-iters 8 "${leave_out[@]}" --use-distributed-optimizer
     is "$(values many iteration)" "2 3 6 7" "2 ranks"
     same_metrics many.json some.json 1e-5 1e-5 "as on one"
 fi

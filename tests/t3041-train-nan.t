@@ -3,7 +3,7 @@
 # whichever rank has it, under every layout and in every precision; the weights are as they
 # were.  In float16 an overflow of scaled gradients is none, unless it stays.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 tokenized_text 20
@@ -139,54 +139,54 @@ poke experts.st $expert 5 $nan
 locate experts.st "weight ${expert//./\\.} is NaN before the step" "NaN weight of an expert" --
 locate overe.st "layer 2: experts_fc1, forward of microbatch [01]: activation moe_fc1 .*is infinite.*" \
     "overflow of an expert" --
-if mpi_available; then
+if ranks_available; then
     locate experts.st "first on rank 1: weight ${expert//./\\.} is NaN before the step" \
-        "ep 2, NaN weight" mpi_run 2 -- --expert-model-parallel-size 2
+        "ep 2, NaN weight" ranks_run 2 -- --expert-model-parallel-size 2
     locate experts.st "first on rank 2: weight ${expert//./\\.} is NaN before the step" \
-        "ep 2 etp 2, NaN weight in the first half" mpi_run 4 -- --expert-model-parallel-size 2 \
+        "ep 2 etp 2, NaN weight in the first half" ranks_run 4 -- --expert-model-parallel-size 2 \
         --expert-tensor-parallel-size 2 --disable-bias-linear
 fi
 args=("${text[@]}")
 
-if mpi_available; then
+if ranks_available; then
     tp2=(--tensor-model-parallel-size 2) pp2=(--pipeline-model-parallel-size 2)
     vpp2=(--num-virtual-stages-per-pipeline-rank 2)
-    locate nan.st "first on rank 0: $weight" "tp 2, NaN weight" mpi_run 2 -- "${tp2[@]}"
-    locate over.st "first on rank 0: $activation" "tp 2, forward" mpi_run 2 -- "${tp2[@]}"
+    locate nan.st "first on rank 0: $weight" "tp 2, NaN weight" ranks_run 2 -- "${tp2[@]}"
+    locate over.st "first on rank 0: $activation" "tp 2, forward" ranks_run 2 -- "${tp2[@]}"
     locate back.st "first on rank 0: $gradient" "tp 2 by sequence, backward" \
-        mpi_run 2 -- "${tp2[@]}" --sequence-parallel
+        ranks_run 2 -- "${tp2[@]}" --sequence-parallel
     locate over.st "first on rank 2: $activation" "tp 2 pp 2, forward" \
-        mpi_run 4 -- "${tp2[@]}" "${pp2[@]}"
-    locate back.st "first on rank 0: $gradient" "pp 2, backward" mpi_run 2 -- "${pp2[@]}"
+        ranks_run 4 -- "${tp2[@]}" "${pp2[@]}"
+    locate back.st "first on rank 0: $gradient" "pp 2, backward" ranks_run 2 -- "${pp2[@]}"
     locate over.st "first on rank 0: $activation" "pp 2 x 2, forward" \
-        mpi_run 2 -- "${pp2[@]}" "${vpp2[@]}"
+        ranks_run 2 -- "${pp2[@]}" "${vpp2[@]}"
     locate back.st "first on rank 1: $gradient" "pp 2 x 2, backward" \
-        mpi_run 2 -- "${pp2[@]}" "${vpp2[@]}"
+        ranks_run 2 -- "${pp2[@]}" "${vpp2[@]}"
     cp good.st tail.st && poke tail.st decoder.layers.3.mlp.linear_fc1.weight $((16 * (ffn - 1))) $huge
     locate tail.st "first on rank 1: layer 3: linear_fc1, .*" "tp 2, on the other rank" \
-        mpi_run 2 -- "${tp2[@]}"
+        ranks_run 2 -- "${tp2[@]}"
     # samples 0 and 1 are the first microbatches of the two ranks
-    locate over.st "first on rank 1: ${activation/microbatch 1/microbatch 0}" "dp 2, forward" mpi_run 2 --
+    locate over.st "first on rank 1: ${activation/microbatch 1/microbatch 0}" "dp 2, forward" ranks_run 2 --
     for how in p2p all_gather a2a; do
-        locate over.st "first on rank [01]: $activation" "cp 2, $how, forward" mpi_run 2 -- \
+        locate over.st "first on rank [01]: $activation" "cp 2, $how, forward" ranks_run 2 -- \
             --context-parallel-size 2 --cp-comm-type $how
-        locate back.st "first on rank [01]: $gradient" "cp 2, $how, backward" mpi_run 2 -- \
+        locate back.st "first on rank [01]: $gradient" "cp 2, $how, backward" ranks_run 2 -- \
             --context-parallel-size 2 --cp-comm-type $how
     done
     locate back.st "first on rank 0: $gradient" "dp 2, sharded and overlapped, backward" \
-        mpi_run 2 -- --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather \
+        ranks_run 2 -- --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather \
         --ddp-bucket-size 500
     locate back.st "first on rank 0: $gradient" "dp 2, bfloat16 gradients, backward" \
-        mpi_run 2 -- --use-distributed-optimizer --bf16 --grad-reduce-in-bf16
+        ranks_run 2 -- --use-distributed-optimizer --bf16 --grad-reduce-in-bf16
     while read -r world rank more; do
         read -ra more <<<"$more"
         locate over.st "first on rank $rank: ${activation/microbatch 1/microbatch [01]}" \
-            "--bf16 ${more[*]}, forward" mpi_run "$world" -- --bf16 "${more[@]}"
+            "--bf16 ${more[*]}, forward" ranks_run "$world" -- --bf16 "${more[@]}"
         locate nan.st "first on rank .: $weight" "--fp16 ${more[*]}, weight" \
-            mpi_run "$world" -- --fp16 "${more[@]}"
+            ranks_run "$world" -- --fp16 "${more[@]}"
         iteration=53
         locate back16.st "first on rank .: $last" "--fp16 ${more[*]}, backward" \
-            mpi_run "$world" -- "${half[@]}" "${more[@]}" --train-iters 60
+            ranks_run "$world" -- "${half[@]}" "${more[@]}" --train-iters 60
         iteration=1
     done <<'END'
 2 0 --tensor-model-parallel-size 2 --sequence-parallel
@@ -194,6 +194,6 @@ if mpi_available; then
 2 1 --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather
 END
 else
-    skip 1 "no MPI"
+    skip 1 "neither UCX nor MPI"
 fi
 done_testing

@@ -2,7 +2,7 @@
 # 16-bit runs: they follow the float32 run, whatever the layout; checkpoints and weights go
 # from one precision to another; loss scales; bytes a parameter.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 tokenized_text 40
@@ -120,14 +120,14 @@ ok "awk 'BEGIN { exit !(sqrt (($(memory --bf16) / $(memory) - 18 / 16) ^ 2) < 0.
 ok "awk 'BEGIN { exit !(sqrt (($(memory --fp16) / $(memory) - 20 / 16) ^ 2) < 0.06) }'" \
     "20 with 16-bit gradients"
 
-mpi_available || { diag "no MPI: one rank only"; done_testing; exit; }
+ranks_available || { diag "neither UCX nor MPI: one rank only"; done_testing; exit; }
 
 # ---- layouts: tp pp vpp dp and further arguments
 train unclipped "${base[@]}" "${short[@]}" --bf16 --clip-grad 0
 while read -r tp pp vpp dp more; do
     what="tp $tp pp $pp vpp $vpp dp $dp $more"
     read -ra args <<<"$more"
-    many=(mpi_run $((tp * pp * dp)) "${base[@]}" "${short[@]}" --tensor-model-parallel-size "$tp"
+    many=(ranks_run $((tp * pp * dp)) "${base[@]}" "${short[@]}" --tensor-model-parallel-size "$tp"
           --pipeline-model-parallel-size "$pp" "${args[@]}")
     [ "$vpp" = 1 ] || many+=(--num-virtual-stages-per-pipeline-rank "$vpp")
     train n "${many[@]}" --bf16
@@ -166,16 +166,16 @@ for type in "1048576" "33554432 --accumulate-allreduce-grads-in-fp32"; do
     read -ra args <<<"--fp16 --initial-loss-scale $type"
     train one "${base[@]}" "${short[@]}" "${args[@]}"
     ok "[[ \"$(values one skipped)\" == true*false ]]" "$type: skipped: $(values one skipped)"
-    train n mpi_run 4 "${base[@]}" "${short[@]}" "${args[@]}" \
+    train n ranks_run 4 "${base[@]}" "${short[@]}" "${args[@]}" \
         --tensor-model-parallel-size 2 --use-distributed-optimizer
     is "$(values n skipped):$(values n "loss scale")" \
         "$(values one skipped):$(values one "loss scale")" "four ranks skip what one rank skips"
-    train n mpi_run 4 "${base[@]}" "${short[@]}" "${args[@]}" \
+    train n ranks_run 4 "${base[@]}" "${short[@]}" "${args[@]}" \
         --pipeline-model-parallel-size 2 --ddp-average-in-collective
     is "$status" 0 "averaged, in two stages"
     ok "[[ \"$(values n skipped)\" == true*false ]]" "skipped: $(values n skipped)"
 done
-train two mpi_run 2 "${base[@]}" "${short[@]}" --load ck16 --bf16 --pipeline-model-parallel-size 2 \
+train two ranks_run 2 "${base[@]}" "${short[@]}" --load ck16 --bf16 --pipeline-model-parallel-size 2 \
     --use-distributed-optimizer
 is "$status" 0 "a checkpoint under another layout"
 same_weights two.st whole.st 0.15 "weights" --skip-key-bias 4

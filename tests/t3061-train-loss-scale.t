@@ -2,7 +2,7 @@
 # The dynamic loss scale of a run follows its rules, iteration by iteration: they are replayed
 # from the iterations that the run says it has skipped. Whichever rank overflows, all skip.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 tokenized_text 20
@@ -85,14 +85,14 @@ taken() {
 }
 
 changes="down up"
-mpi_available || { diag "no MPI: one rank only"; done_testing; exit; }
+ranks_available || { diag "neither UCX nor MPI: one rank only"; done_testing; exit; }
 while read -r world layer unit more; do
     read -ra more <<<"$more"
     poke_layer "$layer" "$unit"
     train one "${base[@]}" --load-weights poked.st
     is "$status" 0 "one layer overflows"
     follows one 65536 3 2 1 "layer $layer, unit $unit: on one rank"
-    train n mpi_run "$world" "${base[@]}" --load-weights poked.st "${more[@]}"
+    train n ranks_run "$world" "${base[@]}" --load-weights poked.st "${more[@]}"
     is "$status" 0 "$world ranks ${more[*]}"
     follows n 65536 3 2 1 "by the same rules"
     is "$(observed n)" "$(observed one)" "the same iterations"

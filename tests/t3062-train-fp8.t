@@ -2,7 +2,7 @@
 # Weights of layers in float8: the run follows the bfloat16 run, whatever the layout, overlap
 # or bucket; checkpoints and weights go from one to the other; refusals.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 tokenized_text 40
@@ -58,11 +58,11 @@ refused "float32" --use-distributed-optimizer
 refused "float16" --use-distributed-optimizer --fp16
 refused "an optimizer that is not distributed" --bf16
 
-mpi_available || { diag "no MPI: one rank only"; done_testing; exit; }
+ranks_available || { diag "neither UCX nor MPI: one rank only"; done_testing; exit; }
 
 # ---- scales and codes, element by element: ranks, of them tensor-parallel
 while read -r ranks tp; do
-    run mpi_run "$ranks" "$MG_BUILDDIR/tests/unit/model/float8.t" "$tp"
+    run ranks_run "$ranks" "$MG_BUILDDIR/tests/unit/model/float8.t" "$tp"
     is "$status:$(grep -c '^ok' <<<"$out")" 0:14 "codes on $ranks ranks, tp $tp" \
         || diag "$(grep '^not ok' <<<"$out")" "$err"
 done <<'EOT'
@@ -75,7 +75,7 @@ EOT
 while read -r tp pp vpp dp more; do
     what="tp $tp pp $pp vpp $vpp dp $dp $more"
     read -ra args <<<"$more"
-    many=(mpi_run $((tp * pp * dp)) "${base[@]}" "${short[@]}" --tensor-model-parallel-size "$tp"
+    many=(ranks_run $((tp * pp * dp)) "${base[@]}" "${short[@]}" --tensor-model-parallel-size "$tp"
           --pipeline-model-parallel-size "$pp" "${args[@]}" "${fp8[@]}")
     [ "$vpp" = 1 ] || many+=(--num-virtual-stages-per-pipeline-rank "$vpp")
     train n "${many[@]}"
@@ -100,13 +100,13 @@ done <<'EOT'
 EOT
 
 # ---- a stage without layers agrees on scales, too
-train n mpi_run 3 "${base[@]}" "${short[@]}" --pipeline-model-parallel-layout 'E|tttt|L' \
+train n ranks_run 3 "${base[@]}" "${short[@]}" --pipeline-model-parallel-layout 'E|tttt|L' \
     --pipeline-model-parallel-size 3 "${fp8[@]}"
 is "$status" 0 "stages without layers"
 same_metrics n.json whole.json 1e-3 5e-3 "as on one rank"
 
 # ---- under another layout
-train two mpi_run 2 "${base[@]}" "${short[@]}" --load ck8 "${fp8[@]}" \
+train two ranks_run 2 "${base[@]}" "${short[@]}" --load ck8 "${fp8[@]}" \
     --pipeline-model-parallel-size 2
 is "$status" 0 "a checkpoint under another layout"
 same_weights two.st whole.st 0.15 "weights" --skip-key-bias 4

@@ -2,7 +2,7 @@
 # The precision-aware optimizer: runs follow one with float32 state, whatever the types and
 # the layout; they are resumed bit for bit; checkpoints go from types to types.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 tokenized_text 40
@@ -122,13 +122,13 @@ train back "${base[@]}" "${short[@]}" --load ck --bf16
 train moved "${base[@]}" "${short[@]}" --load ck2 --bf16
 same_bits moved back "nothing was lost on the way"
 
-mpi_available || { diag "no MPI: one rank only"; done_testing; exit; }
+ranks_available || { diag "neither UCX nor MPI: one rank only"; done_testing; exit; }
 
 # ---- layouts: tp pp vpp dp and further arguments.  A tensor has one scale, however buckets and
 # ranks cut it.
 while read -r tp pp vpp dp more; do
     read -ra args <<<"$more"
-    many=(mpi_run $((tp * pp * dp)) "${base[@]}" "${short[@]}" --tensor-model-parallel-size "$tp"
+    many=(ranks_run $((tp * pp * dp)) "${base[@]}" "${short[@]}" --tensor-model-parallel-size "$tp"
           --pipeline-model-parallel-size "$pp" "${args[@]}" "${aware[@]}")
     [ "$vpp" = 1 ] || many+=(--num-virtual-stages-per-pipeline-rank "$vpp")
     for what in "fp32 bf16 fp32" "fp16 fp8 bf16"; do
@@ -153,7 +153,7 @@ done <<'EOF'
 EOF
 
 # ---- resume of several ranks
-many=(mpi_run 3 "${base[@]}" "${short[@]}" "${aware[@]}" --exp-avg-dtype fp8 --exp-avg-sq-dtype fp16
+many=(ranks_run 3 "${base[@]}" "${short[@]}" "${aware[@]}" --exp-avg-dtype fp8 --exp-avg-sq-dtype fp16
       --overlap-grad-reduce --overlap-param-gather --ddp-bucket-size 2000)
 rm -rf ck
 train all "${many[@]}"

@@ -2,7 +2,7 @@
 # Arguments of attention and of multi-token prediction in every layout: the largest logit, an odd
 # number of rotated elements, scores that are rounded in float16, one repeated layer, detached heads.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 tokenized_text 40
@@ -61,7 +61,7 @@ run "${base[@]}" --mtp-num-layers 2 --mtp-use-repeated-layer --clip-grad 0.5 \
 ok "jq -e '.\"grad norm\" > 0.5' detached.json" "gradients are clipped"
 same_metrics detached.json none.json 1e-6 1e-6 "all else is trained as without their losses"
 
-mpi_available || { skip 1 "no MPI"; done_testing; exit; }
+ranks_available || { skip 1 "neither UCX nor MPI"; done_testing; exit; }
 # ranks and arguments of the layout, then the model's; the one-rank run is made once a model
 done=none
 while IFS='|' read -r layout model; do
@@ -74,7 +74,7 @@ while IFS='|' read -r layout model; do
         is "$status" 0 "one rank: $model" || diag "$err"
         done=$model
     fi
-    run mpi_run "$n" "${base[@]}" "${model_args[@]}" "${layout_args[@]}" --metrics-file n.json \
+    run ranks_run "$n" "${base[@]}" "${model_args[@]}" "${layout_args[@]}" --metrics-file n.json \
         --save-weights n.st --save-gradients n.grad
     is "$status" 0 "$n ranks $more" || { diag "$err"; continue; }
     same_metrics n.json one.json 1e-5 1e-4 "losses and norms"

@@ -2,7 +2,7 @@
 # megatron checkpoint: what is told of a checkpoint, faults told apart, and conversions that
 # lose nothing.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 make_text a.txt 12
@@ -12,9 +12,9 @@ model=(--num-layers 2 --hidden-size 24 --num-attention-heads 3 --seq-length 16
        --train-data-path a_text_document --lr 1e-2)
 train=(megatron train "${model[@]}")
 tp=1
-if mpi_available; then
+if ranks_available; then
     tp=2
-    train=(mpi_run 2 "${train[@]}" --num-attention-heads 4 --tensor-model-parallel-size 2)
+    train=(ranks_run 2 "${train[@]}" --num-attention-heads 4 --tensor-model-parallel-size 2)
     model+=(--num-attention-heads 4)
 fi
 heads=$((tp == 2 ? 4 : 3))
@@ -38,16 +38,16 @@ ok "grep -q '\"values\":{\"iteration\":2,\"consumed_samples\":8,' '$TEST_DIR/.ou
 
 # ---- convert: bit for bit, there and back
 if ((tp == 2)); then
-    run mpi_run 2 megatron train "${model[@]}" --pipeline-model-parallel-size 2 --train-iters 1 \
+    run ranks_run 2 megatron train "${model[@]}" --pipeline-model-parallel-size 2 --train-iters 1 \
         --save pipe --save-weights pipe-w.st
     megatron checkpoint convert pipe --output pipe.st
     ok "cmp pipe.st pipe-w.st" "a pipeline's checkpoint: the file that the run wrote" || diag "$err"
-    run mpi_run 2 megatron train "${model[@]}" --use-distributed-optimizer --train-iters 1 \
+    run ranks_run 2 megatron train "${model[@]}" --use-distributed-optimizer --train-iters 1 \
         --save dp --save-weights dp-w.st
     megatron checkpoint convert dp --output dp.st
     ok "cmp dp.st dp-w.st" "one of shards: the same" || diag "$err"
 else
-    skip 2 "no MPI"
+    skip 2 "neither UCX nor MPI"
 fi
 run megatron checkpoint convert ck --output own.st
 is "$status$err" 0 "to our names"

@@ -4,11 +4,11 @@
 # alone: to the bit where only what must not matter differs, else to rounding.  Pairs at
 # random; MG_LONG=1: more of them, MG_SEED repeats them.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 . "$MG_SRCDIR/tests/lib/layouts.sh"
 
-mpi_available || skip_all "no MPI"
+ranks_need
 tokenized_text 20
 # odd sizes, which tp 2 and 3 divide where they must; microbatches are of one sample, so that
 # every layout has the same ones
@@ -72,7 +72,7 @@ for ((pair = 0; pair < pairs; pair++)); do
     ! coin || more+=(--async-save)
     what="$n: ${layout[*]} ${optimizer[*]} ${neutral[*]} ${args[*]} ${more[*]}"
     rm -rf saved
-    train whole mpi_run "$n" "${base[@]}" "${layout[@]}" "${optimizer[@]}" "${neutral[@]}" \
+    train whole ranks_run "$n" "${base[@]}" "${layout[@]}" "${optimizer[@]}" "${neutral[@]}" \
         "${args[@]}" "${more[@]}" --save saved --save-interval 10
     is "$status" 0 "pair $pair, from ${what//--/}"
     tail -n 10 whole.json >rest.json
@@ -86,7 +86,7 @@ for ((pair = 0; pair < pairs; pair++)); do
     fi
     type_args $to
     what="$n: ${layout[*]} ${optimizer[*]} ${neutral[*]} ${args[*]}"
-    train other mpi_run "$n" "${base[@]}" "${layout[@]}" "${optimizer[@]}" "${neutral[@]}" \
+    train other ranks_run "$n" "${base[@]}" "${layout[@]}" "${optimizer[@]}" "${neutral[@]}" \
         "${args[@]}" --load saved
     is "$status" 0 "pair $pair, to ${what//--/}"
     if ((same)); then
@@ -108,13 +108,13 @@ while IFS='|' read -r from to; do
     read -r n layout <<<"$from"
     rm -rf saved
     # shellcheck disable=SC2086 # words
-    train whole mpi_run "$n" "${base[@]}" "${experts[@]}" $layout --save saved --save-interval 10
+    train whole ranks_run "$n" "${base[@]}" "${experts[@]}" $layout --save saved --save-interval 10
     is "$status" 0 "experts, from $n: ${layout//--/}"
     tail -n 10 whole.json >rest.json
     echo 10 >saved/latest_checkpointed_iteration.txt
     read -r n layout <<<"$to"
     # shellcheck disable=SC2086
-    train other mpi_run "$n" "${base[@]}" "${experts[@]}" $layout --load saved
+    train other ranks_run "$n" "${base[@]}" "${experts[@]}" $layout --load saved
     is "$status" 0 "to $n: ${layout//--/}"
     same_metrics other.json rest.json 1e-5 1e-4 "the same losses"
     same_experts other.json rest.json "the same experts"

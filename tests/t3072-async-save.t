@@ -2,7 +2,7 @@
 # --async-save: the same checkpoints and the same bits as without; training goes on while they
 # are written; stops wait for them; one that fails is told in one line, the older ones stay.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 slow=$MG_BUILDDIR/tests/lib/.libs/slow-sync.so
@@ -257,10 +257,10 @@ else
 fi
 
 # ---- several ranks
-mpi_available || { diag "no MPI: one rank only"; done_testing; }
+ranks_available || { diag "neither UCX nor MPI: one rank only"; done_testing; }
 while read -r n more; do
     read -ra words <<<"$more"
-    compare "$n ranks $more" mpi_run "$n" "${one[@]}" --train-iters 5 "${words[@]}"
+    compare "$n ranks $more" ranks_run "$n" "${one[@]}" --train-iters 5 "${words[@]}"
 done <<'END'
 2
 3 --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather --bf16 --global-batch-size 6
@@ -272,14 +272,14 @@ if command -v prlimit >/dev/null; then
     for more in "" --async-save; do
         rm -rf full full.*
         # shellcheck disable=SC2016
-        mpi_run 2 bash -c 'trap "" XFSZ; exec "$@"' - "${one[@]}" --train-iters $endless \
+        ranks_run 2 bash -c 'trap "" XFSZ; exec "$@"' - "${one[@]}" --train-iters $endless \
             --tensor-model-parallel-size 2 --save full --save-interval 20 $more \
             >full.out 2>full.err &
         job=$!
         until_line full.out '\] iteration ' || :
         for pid in $(pgrep -x megatron); do
             [ "$(readlink "/proc/$pid/cwd")" = "$TEST_DIR" ] || continue
-            ! tr '\0' '\n' <"/proc/$pid/environ" | grep -qx PMIX_RANK=1 || limit full "$pid"
+            ! tr '\0' '\n' <"/proc/$pid/environ" | grep -Eqx '(PMIX_)?RANK=1' || limit full "$pid"
         done
         finish full
         is "$status" 1 "no room on rank 1 $more"

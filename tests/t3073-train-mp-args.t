@@ -1,7 +1,7 @@
 #!/bin/bash
 # Parallel sizes from a checkpoint: taken, contradicted, not there.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 make_batches b.st
@@ -40,15 +40,15 @@ refuse "--use-mp-args-from-checkpoint-args: the checkpoint in fresh does not hol
 tensor_model_parallel_size (older versions did not write it): give the sizes as arguments" \
     "${from[@]}" --load fresh --train-iters 2
 
-if ! mpi_available; then
-    skip 3 "no MPI"
+if ! ranks_available; then
+    skip 3 "neither UCX nor MPI"
     done_testing
 fi
 virtual=(--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2)
-run mpi_run 2 "${first[@]}" "${virtual[@]}" --train-iters 4 --exit-interval 2 --save two
+run ranks_run 2 "${first[@]}" "${virtual[@]}" --train-iters 4 --exit-interval 2 --save two
 is "$status" 0 "2 ranks" || diag "$err"
-train typed mpi_run 2 "${first[@]}" "${virtual[@]}" --train-iters 4 --load two
-train taken mpi_run 2 "${from[@]}" --train-iters 4 --load two
+train typed ranks_run 2 "${first[@]}" "${virtual[@]}" --train-iters 4 --load two
+train taken ranks_run 2 "${from[@]}" --train-iters 4 --load two
 like "$out" "^2 ranks = tp 1 x pp 2 \(vpp 2\) x dp 1, " "go on as 2 stages of 2 virtual ones"
 same_bits taken typed "to the same bits"
 done_testing

@@ -3,7 +3,7 @@
 # that is made for this shape, on every layout; training does not notice; memory is planned.  The
 # long run has all layouts.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 one=(megatron train --num-layers 2 --hidden-size 32 --num-attention-heads 4 --vocab-size 90
@@ -25,7 +25,7 @@ losses() {
 same() {
     local text=$1 ranks=$2 batch=${3%x*} seq=${3#*x} other=$4 run=()
     shift 4
-    [ "$ranks" = 1 ] || run=(mpi_run "$ranks")
+    [ "$ranks" = 1 ] || run=(ranks_run "$ranks")
     train own "${run[@]}" "${one[@]}" "$@" --skip-train --micro-batch-size "${other%x*}" \
         --seq-length "${other#*x}" --eval-micro-batch-size "$batch" --eval-seq-length "$seq"
     is "$status" 0 "$text: $batch x $seq in a run of $other"

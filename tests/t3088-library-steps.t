@@ -2,7 +2,7 @@
 # Runs that a program takes step by step through <megatron/train.h>: on files as "megatron train", on
 # samples of its own; evaluation, stopping, resuming on another layout; parameters by name.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 command -v cc >/dev/null || skip_all "cc is not installed"
@@ -26,7 +26,7 @@ steps() {
     if [ "$ranks" = 1 ]; then
         run ./steps "$@"
     else
-        run mpi_run "$ranks" ./steps "$@"
+        run ranks_run "$ranks" ./steps "$@"
     fi
 }
 
@@ -56,8 +56,8 @@ steps names 1 "${own[@]}"
 NAMES=$out
 export NAMES
 
-if ! mpi_available; then
-    skip 1 "no MPI"
+if ! ranks_available; then
+    skip 1 "neither UCX nor MPI"
     done_testing
     exit
 fi

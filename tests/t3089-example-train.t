@@ -2,7 +2,7 @@
 # contrib/examples/train.c: it learns its task, and goes on where it stopped, also on another layout,
 # with the same losses.  (t2003-library.t has it under srun.)
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 
 command -v cc >/dev/null || skip_all "cc is not installed"
 ! ldd "$MG_BUILDDIR/.libs/libmegatron.so" | grep -q 'lib[a-z]*san' \
@@ -28,18 +28,18 @@ run ./train --seq-length 15
 is "$status:$(grep -c . <<<"$err")" "1:1" "a wrong argument is one line"
 like "$err" "^train: iteration 1: sample .* tokens: 16 values, want 1 to 15" "which says what is wrong"
 
-if mpi_available; then
-    run mpi_run 8 ./train --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 \
+if ranks_available; then
+    run ranks_run 8 ./train --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 \
         --save ck --load ck "${iters[@]}" 40
     is "$status" 0 "eight ranks train" || diag "$err"
     before=$out
-    run mpi_run 2 ./train --pipeline-model-parallel-size 2 --save ck --load ck "${iters[@]}" 80
+    run ranks_run 2 ./train --pipeline-model-parallel-size 2 --save ck --load ck "${iters[@]}" 80
     is "$status" 0 "two go on" || diag "$err"
     # a last digit may differ, as sums are taken in other orders
     ok "paste -d ' ' <(printf '%s\n%s\n' '$before' '$out') <(head -n 4 <<<'$one') \
         | tr -d , | awk '{ d = \$3 - \$14; e = \$7 - \$18; n += \$1 == \$12 && d * d < 1e-7 && e * e < 1e-7 }
                          END { exit n != 4 }'" "with the losses of one rank" || diag "$before" "$out" "$one"
 else
-    skip 3 "no MPI"
+    skip 3 "neither UCX nor MPI"
 fi
 done_testing

@@ -4,10 +4,10 @@
 # is what "plan graphs" says, and traces have the replays.
 # MG_LONG=1: 100 iterations instead of 12.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
-mpi_available || skip_all "no MPI"
+ranks_need
 tokenized_text 40
 iterations=12
 ! long || iterations=100
@@ -30,7 +30,7 @@ replays() {
     local text=$1 n=$2 launch=()
     local -a plain=()
     shift 2
-    [ "$n" = 1 ] || launch=(mpi_run "$n")
+    [ "$n" = 1 ] || launch=(ranks_run "$n")
     while [ "$1" != -- ]; do plain+=("$1"); shift; done
     shift
     if [ "$last" != "$n ${plain[*]}" ]; then

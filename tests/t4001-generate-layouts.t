@@ -1,11 +1,11 @@
 #!/bin/bash
 # megatron generate on several ranks: the tokens of one rank, drawn and greedy.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
-. "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
 
 hf=$MG_SHARED/golden/14_hf
 [ -d "$hf" ] || skip_all "no reference data in $MG_SHARED"
-mpi_available || skip_all "no MPI, or the modules for it were not built"
+ranks_need
 
 seed_draws
 layouts=("gpt2 2 tp=2" "gpt2 2 pp=2" "llama 4 tp=2 pp=2" "deepseek_v3 2 pp=2" "deepseek_v3 2 tp=2"
@@ -30,7 +30,7 @@ for layout in "${some[@]}"; do
         run megatron generate "${args[@]}" $how
         alone=$out
         # shellcheck disable=SC2086
-        run mpi_run "$ranks" megatron generate "${args[@]}" $how "${words[@]}"
+        run ranks_run "$ranks" megatron generate "${args[@]}" $how "${words[@]}"
         is "$status:$out" "0:$alone" "$layout, $how" || diag "$err"
     done
 done
