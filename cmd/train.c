@@ -63,7 +63,7 @@ int cmd_train (int argc, char **argv)
     signal (SIGPIPE, SIG_IGN); // a run whose output nobody reads any more still saves
     open_files_raise ();
     refused = train_args_parse (argc, argv, &args, &err) < 0;
-    if (!(t = train_create (&args, stdout, stderr))) {
+    if (!(t = train_create (&args, "megatron train", stdout, stderr))) {
         train_args_clear (&args);
         fprintf (stderr, "megatron train: out of memory\n");
         return 1;

@@ -11,6 +11,7 @@ a=mgt-$$-a b=mgt-$$-b
 ip netns add "$a" 2>/dev/null || skip_all "no network name space can be made here"
 at_exit "ip netns del $a; ip netns del $b"
 ip netns add "$b"
+ip netns exec "$a" true 2>/dev/null || skip_all "no program can be run in a network name space here"
 ip link add mgt0 netns "$a" type veth peer name mgt0 netns "$b" 2>/dev/null \
     || skip_all "no pair of network devices can be made here"
 for host in "$a 10.213.7.1" "$b 10.213.7.2"; do

@@ -25,6 +25,15 @@ run srun -Q --mpi=pmix -N1 -n3 "$ranks"
 is "$status:$(grep -c '^not ok' <<<"$out"):$err" "0:0:" "3 ranks on one node"
 run srun -Q --mpi=pmix -n1 "$ranks"
 is "$status:$(grep -c '^not ok' <<<"$out"):$err" "0:0:" "1 rank"
+if [ -e "$MG_BUILDDIR/.libs/comm_ucx.so" ]; then
+    mkdir modules
+    ln -s "$MG_BUILDDIR/.libs"/{comm_ucx,boot_pmix}.so modules
+    run env MEGATRON_MODULE_DIR="$PWD/modules" "${step[@]}" "$ranks"
+    is "$status:$(grep -c '^not ok' <<<"$out"):$err" "0:0:" "8 ranks over UCX, MPI out of reach"
+    ok "[ $(grep -c '^ok' <<<"$out") -gt 180 ]" "all checks were made"
+else
+    skip 2 "no UCX"
+fi
 cycles=1
 ! long || cycles=3
 for ((i = 1; i <= cycles; i++)); do

@@ -18,7 +18,7 @@ pid_of() {
     local p
     for p in $(pgrep -x megatron); do
         [ "$(readlink "/proc/$p/cwd")" = "$TEST_DIR" ] || continue
-        ! tr '\0' '\n' <"/proc/$p/environ" | grep -qx "PMIX_RANK=$1" || echo "$p"
+        ! tr '\0' '\n' <"/proc/$p/environ" | grep -Eqx "(PMIX_)?RANK=$1" || echo "$p"
     done
 }
 
@@ -63,11 +63,13 @@ choose_timeout() {
     soon=$((1000 * seconds + 20000))
 }
 
-hurt mpi-kill KILL 3 mpi_run 4 "${train[@]}"
+launcher=(megatron launch -n 4)
+[ -e "$MG_BUILDDIR/.libs/comm_ucx.so" ] || launcher=(mpi_run 4)
+hurt local-kill KILL 3 "${launcher[@]}" "${train[@]}"
 told 3 died
 ok "[ $took -lt $(patience 20000) ]" "in $took ms"
 choose_timeout
-hurt mpi-stop STOP 2 mpi_run 4 "${train[@]}" "${timeout[@]}"
+hurt local-stop STOP 2 "${launcher[@]}" "${train[@]}" "${timeout[@]}"
 told 2 "$silent"
 
 # A warning before the end, in lines of its own (on a busy machine also of other waits); the

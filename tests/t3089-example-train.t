@@ -39,7 +39,15 @@ if ranks_available; then
     ok "paste -d ' ' <(printf '%s\n%s\n' '$before' '$out') <(head -n 4 <<<'$one') \
         | tr -d , | awk '{ d = \$3 - \$14; e = \$7 - \$18; n += \$1 == \$12 && d * d < 1e-7 && e * e < 1e-7 }
                          END { exit n != 4 }'" "with the losses of one rank" || diag "$before" "$out" "$one"
+    ranks_run 2 ./train --lr-decay-iters 200 --train-iters 100000000 >die.out 2>die.err &
+    pid=$!
+    wait_until '[ -s die.out ]' $pid
+    kill -KILL "$(pgrep -x train | sed 's|.*|/proc/&/cwd &|' | while read -r cwd p; do
+        [ "$(readlink "$cwd")" != "$TEST_DIR" ] || echo "$p"; done | tail -n 1)"
+    wait $pid && rc=0 || rc=$?
+    ok "[ $rc != 0 ]" "a rank is killed"
+    like "$(cat die.err)" "(^|"$'\n'")train: rank [01] (on [^ ]* )?died" "the report has the name of the program"
 else
-    skip 3 "neither UCX nor MPI"
+    skip 5 "neither UCX nor MPI"
 fi
 done_testing

@@ -49,7 +49,7 @@ static int set_text (void *target, const struct cmd_option *option, const char *
 
 static const struct cmd_option options[] = {
     { .name = "nodes", .arg = "LIST",
-      .help = "also look at these nodes, by a step on them", .key = "nodes",
+      .help = "also check these nodes, by a step on them", .key = "nodes",
       .set = set_text },
     { .name = "json", .help = "print JSON", .key = "json", .set = set_flag },
     { .name = "help", .help = "print this help", .key = "help", .set = set_flag },

@@ -108,7 +108,7 @@ static int check_run (const struct findings *f, struct mg_error *err)
     struct train *t;
     int rc;
 
-    if (!(t = train_create (&f->args, stdout, stderr)))
+    if (!(t = train_create (&f->args, "megatron plan", stdout, stderr)))
         return mg_error_set (err, ENOMEM, "out of memory");
     rc = train_plan (t, 0, f->request.world, 1, err);
     train_destroy (t);

@@ -88,7 +88,7 @@ static int keep (struct plan_memory_row *row, const struct memory_plan *plan,
 static int plan_rank (const struct train_args *args, const struct plan_memory *r, int rank,
                       struct plan_memory_row *row, struct mg_error *err)
 {
-    struct train *t = train_create (args, stdout, stderr);
+    struct train *t = train_create (args, "megatron plan", stdout, stderr);
     int rc = -1;
 
     if (!t)

@@ -46,6 +46,15 @@ struct mg_train {
     struct metrics last;    /* the last step */
 };
 
+/* The file name of a path; "train" if there is none. */
+static const char *last_part (const char *path)
+{
+    const char *slash = path ? strrchr (path, '/') : NULL;
+
+    path = slash ? slash + 1 : path;
+    return path && *path ? path : "train";
+}
+
 struct mg_train *mg_train_create (int argc, char **argv, FILE *log, FILE *errors,
                                   struct mg_error *err)
 {
@@ -62,7 +71,7 @@ struct mg_train *mg_train_create (int argc, char **argv, FILE *log, FILE *errors
         goto error;
     train->refused = train_args_read_run (argc, argv, &train->args, &train->why) < 0;
     train->why_errno = errno;
-    if (!(train->train = train_create (&train->args, log, errors)))
+    if (!(train->train = train_create (&train->args, last_part (argv[0]), log, errors)))
         goto error;
     c_locale_leave (before);
     return train;

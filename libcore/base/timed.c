@@ -34,6 +34,14 @@ struct timespec timed_deadline (double seconds)
     return t;
 }
 
+double timed_since (const struct timespec *start)
+{
+    struct timespec now;
+
+    clock_gettime (CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
+}
+
 void timed_cond_init (pthread_cond_t *cond)
 {
     pthread_condattr_t attr;

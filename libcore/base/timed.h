@@ -15,6 +15,9 @@ int timed_call (void (*run) (void *arg), void *arg, double seconds);
 /* The time on CLOCK_MONOTONIC that is `seconds` from now. */
 struct timespec timed_deadline (double seconds);
 
+/* Seconds on CLOCK_MONOTONIC since 'start'. */
+double timed_since (const struct timespec *start);
+
 /* A condition variable whose timed waits read CLOCK_MONOTONIC. */
 void timed_cond_init (pthread_cond_t *cond);
 

@@ -22,6 +22,7 @@
 #include <time.h>
 
 #include "libcore/base/module.h"
+#include "libcore/comm/comm_ucx_abort.h"
 #include "libcore/comm/comm_ucx_private.h"
 
 static const char tls_variable[] = "MEGATRON_UCX_TLS";
@@ -35,6 +36,7 @@ static void progress_worker (struct queue_source *source)
 {
     struct ucx_net *net = (struct ucx_net *)source;
 
+    ucx_abort_waits ();
     for (int i = 0; i < PROGRESS_MAX && ucp_worker_progress (net->worker) > 0; i++)
         ;
 }
@@ -139,6 +141,7 @@ static void free_net (struct ucx_net *net)
     }
     free (net->peer);
     free (net);
+    ucx_abort_end ();
     errno = saved_errno;
 }
 
@@ -155,6 +158,7 @@ static void *ucx_start (const struct comm_host *host, struct mg_error *err)
     }
     net->host = host;
     net->source = (struct queue_source){ progress_worker, arm_worker, -1 };
+    ucx_abort_begin ();
     return net;
 }
 

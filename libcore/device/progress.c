@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "libcore/base/timed.h"
 #include "libcore/device/device_ops.h"
 #include "libcore/device/progress.h"
 
@@ -125,14 +126,6 @@ void progress_host_ends (struct progress *p, uint64_t number, bool failed)
     pthread_mutex_unlock (&p->lock);
 }
 
-static double seconds_since (const struct timespec *start)
-{
-    struct timespec now;
-
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
-}
-
 /* The lock is held. */
 static bool is_reached (const struct progress_host *host)
 {
@@ -149,7 +142,7 @@ bool progress_host (struct progress *p, struct stream_place *place, double *seco
     waits = p->waiting > 0 && (p->failed || !is_reached (&p->host));
     if (waits) {
         *place = p->host.place;
-        *seconds = seconds_since (&p->since);
+        *seconds = timed_since (&p->since);
         snprintf (name, PROGRESS_NAME_MAX, "%s", p->name);
     }
     pthread_mutex_unlock (&p->lock);

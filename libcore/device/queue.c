@@ -516,14 +516,6 @@ static int wait_locked (struct queue_lane *lane, uint64_t mark, struct mg_error 
     return queue_check (queue, err);
 }
 
-static double seconds_since (const struct timespec *start)
-{
-    struct timespec now;
-
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
-}
-
 bool queue_waiting (struct queue *queue, struct queue_waiting *waiting)
 {
     bool waits;
@@ -534,7 +526,7 @@ bool queue_waiting (struct queue *queue, struct queue_waiting *waiting)
             || (queue->waited && !queue_reached (queue->waited, queue->waited_mark));
     if (waits) {
         waiting->lane = queue->waited_for[0] ? NULL : queue->waited;
-        waiting->seconds = seconds_since (&queue->waited_since);
+        waiting->seconds = timed_since (&queue->waited_since);
         if (queue->waited_for[0])
             snprintf (waiting->text, sizeof (waiting->text), "%s", queue->waited_for);
         else
@@ -583,12 +575,12 @@ int queue_wait_for (struct queue *queue, const struct queue_wait *wait, struct m
             return -1; // what it waited for stays to be seen
         if ((rc = wait->poll (wait->arg, err)) != 0)
             break;
-        if (seconds_since (&start) < SPIN_SECONDS)
+        if (timed_since (&start) < SPIN_SECONDS)
             continue;
         if (!shown)
             show_wait (queue, wait->what);
         shown = true;
-        if (seconds_since (&start) > queue->timeout)
+        if (timed_since (&start) > queue->timeout)
             return give_up (queue, wait, err);
         nanosleep (&nap, NULL);
     }

@@ -435,16 +435,18 @@ int model_plan_pools (struct model *m, struct mg_error *err)
     return 0;
 }
 
-/* Take the slots of a pool without keeping where. */
+/* Take the slots of a pool, which are of one size, without keeping where. */
 static int plan_pool (struct model *m, int p, int slots, struct arena *a)
 {
+    const size_t from = a->used;
     struct slot s = { .tensor = model_allocate (m->pool[p].num_tensors, sizeof (*s.tensor),
                                                 NULL) };
 
     if (!s.tensor)
         return -1;
-    for (int i = 0; i < slots; i++)
+    if (slots > 0)
         carve_slot (m, p, &s, a);
+    arena_repeat (a, from, slots - 1);
     free (s.tensor);
     return 0;
 }

@@ -26,3 +26,16 @@ void *arena_take (struct arena *a, int64_t count, size_t size)
     a->used = start + bytes;
     return a->base ? a->base + start : NULL;
 }
+
+void arena_repeat (struct arena *a, size_t from, int times)
+{
+    size_t bytes;
+
+    if (times <= 0 || a->overflow)
+        return;
+    if (__builtin_mul_overflow (a->used - from, (size_t)times, &bytes)
+        || __builtin_add_overflow (a->used, bytes, &bytes) || bytes > a->size)
+        a->overflow = true;
+    else
+        a->used = bytes;
+}

@@ -13,9 +13,10 @@ struct train;
 /* Make a run with these arguments, which must stay until train_destroy().  The last rank
  * writes log lines to 'out', and rank 0 writes lines that describe the run; the rank that
  * makes a report on a rank that dies or stalls (job/monitor.h) writes the report to
- * 'errors'.  NULL if out of memory.
+ * 'errors', behind the name of the program.  NULL if out of memory.
  */
-struct train *train_create (const struct train_args *args, FILE *out, FILE *errors);
+struct train *train_create (const struct train_args *args, const char *program, FILE *out,
+                            FILE *errors);
 
 /* Join the job and build everything up to the first step. Collective over all ranks. */
 int train_setup (struct train *t, struct mg_error *err);

@@ -477,7 +477,8 @@ static int setup_phase (struct train *t, struct mg_error *err)
     return accord_agree (&t->session.accord, open_phase (t, err), err);
 }
 
-struct train *train_create (const struct train_args *args, FILE *out, FILE *errors)
+struct train *train_create (const struct train_args *args, const char *program, FILE *out,
+                            FILE *errors)
 {
     struct train *t;
 
@@ -487,7 +488,7 @@ struct train *train_create (const struct train_args *args, FILE *out, FILE *erro
     t->saving.newest = -1;
     t->out = out;
     t->session.config = &t->config;
-    t->session.program = "megatron train";
+    t->session.program = program;
     t->session.errors = errors;
     t->session.accord.out = out;
     t->session.accord.minutes = t->config.stop.minutes;

@@ -68,9 +68,35 @@ static void test_limits (void)
     }
 }
 
+/* The parts of a repetition take the bytes that they take one by one. */
+static void test_repeat (void)
+{
+    struct arena a, b;
+
+    arena_init (&a, NULL, 0);
+    arena_init (&b, NULL, 0);
+    arena_take (&a, 3, 4);
+    arena_take (&b, 3, 4);
+    for (int i = 0; i < 5; i++) {
+        arena_take (&a, 100, 1);
+        arena_take (&a, 7, 8);
+    }
+    arena_take (&b, 100, 1);
+    arena_take (&b, 7, 8);
+    arena_repeat (&b, ARENA_ALIGN, 4);
+    is_int ((long long)b.used, (long long)a.used, "parts repeated 4 times");
+    arena_repeat (&b, ARENA_ALIGN, 0);
+    arena_repeat (&b, ARENA_ALIGN, -1);
+    is_int ((long long)b.used, (long long)a.used, "or not at all");
+    arena_take (&b, INT64_MAX / 2, 1);
+    arena_repeat (&b, ARENA_ALIGN, INT32_MAX);
+    ok (b.overflow, "a repetition that overflows is refused");
+}
+
 int main (void)
 {
     test_plan ();
+    test_repeat ();
     test_limits ();
     return done_testing ();
 }

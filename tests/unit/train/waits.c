@@ -83,7 +83,7 @@ static struct device_waits run (const struct row *row, int iterations, char *con
     for (; more && *more; more++)
         argv[argc++] = *more;
     if (!out || train_args_parse (argc, (char **)argv, &args, &err) < 0
-        || !(t = train_create (&args, out, stderr)))
+        || !(t = train_create (&args, "waits", out, stderr)))
         bail_out ("%s: %s", row->name, err.text);
     t->config.job.threads = 1;
     if (train_setup (t, &err) < 0)
