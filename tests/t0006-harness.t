@@ -107,6 +107,22 @@ is "$status:$(tail -n 1 <<<"$err")" "1:megatron train: no" "not if a rank says w
 improper 'exit 3'
 is "$status" 3 "nor with the status of a rank"
 
+# ---- ranks_run: a launch that fails is told of
+if [ -e "$MG_BUILDDIR/.libs/comm_ucx.so" ]; then
+    # shellcheck disable=SC2016
+    script '. "$MG_SRCDIR/tests/lib/ranks.sh"
+        run ranks_run 2 sh -c "[ \$RANK = 0 ] || { echo I cannot >&2; exit 3; }; sleep 600"
+        is "$status" 0 bad; is 1 2 other; run ranks_run 1 true; is 1 2 third; done_testing'
+    run env MG_TEST_LAUNCHER=launch MEGATRON_MODULE_DIR="$MG_BUILDDIR/.libs" ./inner
+    is "$(sed -n '/^not ok 1/,/^not ok 2/p' <<<"$out" | grep -o 'launch: .*' | sed 's/ranks: .*/ranks/')" \
+        "launch: status 3 of 2 ranks
+launch: I cannot
+launch: megatron launch: rank 1 has ended with status 3" "a failed check shows the rank, the status, what was said"
+    is "$(grep -c '^# launch' <<<"$out")" 3 "and no later one does"
+else
+    skip 2 "the module for UCX was not built"
+fi
+
 # ---- run-test: times
 script 'env true; sleep 0.2; perl -e "1 while times < 0.5"; ok true fine; done_testing'
 MG_TEST_TIMES=$outer/took MG_TEST_KIND=odd run "$MG_SRCDIR/tests/lib/run-test" "$outer/inner"

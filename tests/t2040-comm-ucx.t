@@ -49,14 +49,15 @@ listening() {
             2>/dev/null | awk '$4 == "0A" || $4 == "07" { print $10, $2 }' | grep -wFf inodes
     done
 }
-mpi_run 3 "$ends" deadline 8 >waits.out 2>waits.err &
+seconds=$(($(patience 4000) / 1000)) # for the ranks to start and the ports to be looked at
+mpi_run 3 "$ends" deadline $seconds >waits.out 2>waits.err &
 waits=$!
 wait_until '[ "$(pgrep -x ends.t | sed "s|.*|/proc/&/cwd|" | xargs -r readlink | grep -cxF "$TEST_DIR")" = 3 ]'
 sleep 1
 is "$(listening)" "" "no rank listens on a port of a job on one node"
 wait $waits
 is "$?" 3 "a rank that does not come ends the job"
-like "$(cat waits.err)" "rank [1-2]: all-reduce of 4096 float32 on world waited 8 s" "naming what waited"
+like "$(cat waits.err)" "rank [1-2]: all-reduce of 4096 float32 on world waited $seconds s" "naming what waited"
 
 # ---- bad ends
 run mpi_run 5 "$ends" cycle

@@ -34,6 +34,8 @@ layouts=(
     "2 --attention-dropout 0.1 --hidden-dropout 0.1 --tensor-model-parallel-size 2"
     "8 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2"
     "4 --pipeline-model-parallel-size 4 --recompute-granularity full --recompute-method uniform --recompute-num-layers 1"
+    "2 --tensor-model-parallel-size 2 --sequence-parallel --cuda-graph-impl full_iteration --cuda-graph-warmup-steps 1"
+    "2 --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 --cuda-graph-impl local --cuda-graph-warmup-steps 1"
 )
 if [ -z "${MG_LONG:-}" ]; then
     seed_draws

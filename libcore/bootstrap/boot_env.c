@@ -174,6 +174,7 @@ static int try_connect (struct env *e, const struct timespec *deadline)
     e->fd = socket (e->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (e->fd < 0)
         return errno;
+    env_hasten (e->fd);
     if (connect (e->fd, (struct sockaddr *)&e->address, e->address_len) == 0)
         return 0;
     failed = errno;
@@ -189,17 +190,17 @@ static int try_connect (struct env *e, const struct timespec *deadline)
     return failed;
 }
 
-/* Connect, again and again until rank 0 listens. */
+/* Connect, again and again until rank 0 listens: it often does a few milliseconds later. */
 static int connect_hub (struct env *e, struct mg_error *err)
 {
-    const struct timespec nap = { .tv_nsec = RETRY_MS * 1000000L };
     struct timespec deadline = timed_deadline (e->timeout);
-    int last;
+    int last, ms = 1;
 
     do {
         if ((last = try_connect (e, &deadline)) == 0)
             return 0;
-        nanosleep (&nap, NULL);
+        poll (NULL, 0, ms);
+        ms = 2 * ms < RETRY_MS ? 2 * ms : RETRY_MS;
     } while (env_left_ms (&deadline) > 0);
     return mg_error_set (err, ETIMEDOUT, "bootstrap env: rank 0 at %.80s port %.10s has not come "
                          "within %g s: %s", getenv ("MASTER_ADDR"), getenv ("MASTER_PORT"),

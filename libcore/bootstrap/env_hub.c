@@ -216,6 +216,7 @@ static void accept_peer (struct env_hub *hub)
 
         if (p->fd >= 0)
             continue;
+        env_hasten (fd);
         *p = (struct peer){ .fd = fd, .state = SAYS_HELLO,
                             .deadline = timed_deadline (STRANGER_SECONDS) };
         if (getnameinfo ((struct sockaddr *)&address, len, p->from, sizeof (p->from), NULL, 0,

@@ -25,15 +25,21 @@ ranks_need() {
     ranks_available || skip_all "neither UCX nor MPI"
 }
 
-# ranks_run N PROGRAM [ARG...]
+# ranks_run N PROGRAM [ARG...]: the next check that fails shows how a launch failed (test.sh).
 ranks_run() {
-    local ranks=$1
-    if ranks_launched; then
-        shift
-        # another process cannot read the memory of the guarded device
-        [[ ${MG_TEST_DEVICE:-} != guarded* ]] || local -x MEGATRON_UCX_TLS=posix,sysv,self
-        OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} megatron launch -n "$ranks" -- "$@"
-    else
+    local ranks=$1 status=0
+    if ! ranks_launched; then
         mpi_run "$@"
+        return
     fi
+    shift
+    rm -f "$TEST_DIR/.launch"
+    # another process cannot read the memory of the guarded device
+    [[ ${MG_TEST_DEVICE:-} != guarded* ]] || local -x MEGATRON_UCX_TLS=posix,sysv,self
+    OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} megatron launch -n "$ranks" -- "$@" || status=$?
+    [ $status = 0 ] || {
+        echo "status $status of $ranks ranks: $*"
+        [ ! -f /proc/self/fd/2 ] || tail -n 8 /proc/self/fd/2
+    } >"$TEST_DIR/.launch"
+    return $status
 }

@@ -118,6 +118,10 @@ test_result() {
         test_failed=$((test_failed + 1))
         echo "not ok $test_checks - ${text//$'\n'/ }"
         echo "# failed at ${BASH_SOURCE[2]##*/}:${BASH_LINENO[1]}"
+        if [ -s "$TEST_DIR/.launch" ]; then # of ranks_run
+            sed 's/^/# launch: /' "$TEST_DIR/.launch"
+            rm "$TEST_DIR/.launch"
+        fi
     fi
     return "$1"
 }

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,6 +108,23 @@ static struct ranks make_ranks (int world)
     return (struct ranks){ .world = world, .port = free_port () };
 }
 
+/* Connections of this process whose small frames wait for acknowledgements. */
+static int slow_connections (void)
+{
+    int slow = 0;
+
+    for (int fd = 3; fd < 1024; fd++) {
+        struct sockaddr_in peer;
+        socklen_t size = sizeof (peer), len = sizeof (int);
+        int hastened = 0;
+
+        if (getpeername (fd, (struct sockaddr *)&peer, &size) == 0
+            && getsockopt (fd, IPPROTO_TCP, TCP_NODELAY, &hastened, &len) == 0)
+            slow += !hastened;
+    }
+    return slow;
+}
+
 static void meets (FILE *out)
 {
     struct mg_error err = { "" };
@@ -145,6 +163,8 @@ static void meets (FILE *out)
     }
     fprintf (out, "%s %d/%d node %d of %d local %d of %d: %d", info->backend, info->rank,
              info->size, info->node, info->num_nodes, info->local_rank, info->local_size, good);
+    if (slow_connections () > 0)
+        fprintf (out, ", %d slow connections", slow_connections ());
     bootstrap_destroy (b);
 }
 

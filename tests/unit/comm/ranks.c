@@ -63,13 +63,37 @@ static void all_ok (struct test *t, bool pass, const char *fmt, ...)
     ok (bad == 0, "%s%s", text, what);
 }
 
+/* Values repeat, so that long buffers are made fast.  A prime: no cut of a buffer is a multiple. */
+enum { PERIOD = 10007 };
+
+static double value (enum mg_dtype dtype, uint32_t seed, int r, size_t i)
+{
+    return value_of (dtype, seed, r, i % PERIOD);
+}
+
+/* The first PERIOD elements of a buffer are there: repeat them up to element n - 1. */
+static void repeat (enum mg_dtype dtype, void *buf, size_t n)
+{
+    size_t elem = mg_dtype_size (dtype);
+
+    for (size_t i = PERIOD; i < n; i += PERIOD)
+        memcpy ((char *)buf + i * elem, buf, (n - i < PERIOD ? n - i : PERIOD) * elem);
+}
+
+/* Elements first ... first + n - 1 of rank r's values. */
+static void fill (enum mg_dtype dtype, void *buf, uint32_t seed, int r, size_t first, size_t n)
+{
+    for (size_t i = 0; i < n && i < PERIOD; i++)
+        value_put (dtype, buf, i, value (dtype, seed, r, first + i));
+    repeat (dtype, buf, n);
+}
+
 /* A buffer with rank r's values, 'n' elements and one guard element behind. */
 static void *make (enum mg_dtype dtype, uint32_t seed, int r, size_t n)
 {
     void *buf = calloc (n + 1, mg_dtype_size (dtype));
 
-    for (size_t i = 0; i <= n; i++)
-        value_put (dtype, buf, i, value_of (dtype, seed, r, i));
+    fill (dtype, buf, seed, r, 0, n + 1);
     return buf;
 }
 
@@ -84,16 +108,17 @@ static void *reduced (struct test *t, enum mg_dtype dtype, enum mg_reduce_op op,
 {
     void *want = calloc (n + 1, mg_dtype_size (dtype)), *one = calloc (1, 8);
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && i < PERIOD; i++) {
         double acc = 0.0;
 
         for (int r = 0; r < t->size; r++) {
-            value_put (dtype, one, 0, value_of (dtype, seed, r, first + i));
+            value_put (dtype, one, 0, value (dtype, seed, r, first + i));
             acc = r == 0 ? value_get (dtype, one, 0)
                          : value_combine (dtype, op, acc, value_get (dtype, one, 0));
         }
         value_put (dtype, want, i, value_finish (dtype, op, acc, t->size));
     }
+    repeat (dtype, want, n);
     free (one);
     return want;
 }
@@ -109,7 +134,7 @@ static void all_reduce (struct test *t, enum mg_dtype dtype, enum mg_reduce_op o
     int rc = mg_comm_all_reduce (t->comm, buf, n, dtype, op, NULL, &t->err);
 
     // the guard is as it was
-    value_put (dtype, want, n, value_of (dtype, seed, t->rank, n));
+    value_put (dtype, want, n, value (dtype, seed, t->rank, n));
     all_ok (t, rc == 0 && same (dtype, buf, want, n + 1), "all-reduce: %s of %zu %s",
             op_names[op], n, mg_dtype_name (dtype));
     free (buf);
@@ -125,7 +150,7 @@ static void reduce_scatter (struct test *t, enum mg_dtype dtype, enum mg_reduce_
     char *own = (char *)send + n * elem * (size_t)t->rank;
     bool pass;
 
-    value_put (dtype, want, n, value_of (dtype, 4, t->rank, n)); // the guard
+    value_put (dtype, want, n, value (dtype, 4, t->rank, n)); // the guard
     pass = mg_comm_reduce_scatter (t->comm, send, recv, n, dtype, op, t->a, &t->err) == 0
            && mg_stream_synchronize (t->a, &t->err) == 0
            && same (dtype, recv, want, n + 1);
@@ -174,11 +199,8 @@ static void all_to_all (struct test *t, enum mg_dtype dtype, size_t n)
     void *want = calloc (all + 1, elem);
     bool pass;
 
-    for (int r = 0; r < t->size; r++) {
-        for (size_t i = 0; i < n; i++)
-            value_put (dtype, want, n * (size_t)r + i,
-                       value_of (dtype, 6, r, n * (size_t)t->rank + i));
-    }
+    for (int r = 0; r < t->size; r++)
+        fill (dtype, (char *)want + n * elem * (size_t)r, 6, r, n * (size_t)t->rank, n);
     pass = mg_comm_all_to_all (t->comm, send, recv, n, dtype, NULL, &t->err) == 0
            && same (dtype, recv, want, all + 1);
     all_ok (t, pass, "all-to-all of %zu %s", n, mg_dtype_name (dtype));
@@ -207,9 +229,8 @@ static void all_to_allv (struct test *t, enum mg_dtype dtype)
         counts[1][r] = (n - 1 - (size_t)r) * SLOT + 3;
         counts[2][r] = uneven (r, t->rank);
         counts[3][r] = (size_t)r * SLOT + 5;
-        for (size_t i = 0; i < counts[2][r]; i++)
-            value_put (dtype, want, counts[3][r] + i,
-                       value_of (dtype, 7, r, (n - 1 - (size_t)t->rank) * SLOT + 3 + i));
+        fill (dtype, (char *)want + counts[3][r] * elem, 7, r, (n - 1 - (size_t)t->rank) * SLOT + 3,
+              counts[2][r]);
     }
     pass = mg_comm_all_to_allv (t->comm, send, counts[0], counts[1], recv, counts[2],
                                 counts[3], dtype, t->b, &t->err) == 0;
