@@ -30,7 +30,7 @@ void arena_init (struct arena *a, void *base, size_t size);
  */
 void *arena_take (struct arena *a, int64_t count, size_t size);
 
-/* In the planning pass: make the parts that were made since 'used' was 'from' again, 'times' times. */
+/* In the planning pass: repeat the parts that were made since 'used' was 'from', 'times' times. */
 void arena_repeat (struct arena *a, size_t from, int times);
 
 #endif /* LIBCORE_TENSOR_ARENA_H */

@@ -93,10 +93,11 @@ struct mg_train;
 
 /* Make a run with the arguments argv[1] to argv[argc - 1] of megatron-train(1).  The lines of the
  * run go to 'log'.  The report on a rank that dies or stalls goes to 'errors' and begins with the
- * file name in argv[0]; a thread of the library writes the report.  Both files are flushed and never closed.  The arguments and both
- * files must stay until the run is destroyed.  mg_train_setup() checks the arguments, so that all
- * ranks learn of wrong ones.  The run belongs to the caller.  NULL and a text on failure: ENOMEM
- * if there is no memory, EINVAL if argv, log or errors is NULL.
+ * file name in argv[0]; a thread of the library writes the report.  Both files are flushed and
+ * never closed.  The arguments and both files must stay until the run is destroyed.
+ * mg_train_setup() checks the arguments, so that all ranks learn of wrong ones.  The run belongs to
+ * the caller.  NULL and a text on failure: ENOMEM if there is no memory, EINVAL if argv, log or
+ * errors is NULL.
  */
 struct mg_train *mg_train_create (int argc, char **argv, FILE *log, FILE *errors,
                                   struct mg_error *err);
