@@ -6,7 +6,7 @@
 #include "cmd/cleanup.h"
 #include "libcore/checkpoint/leftover.h"
 
-/* The default action has come back with SA_RESETHAND. */
+/* SA_RESETHAND has brought back the default action. */
 static void clean_up (int number)
 {
     leftover_remove_open ();

@@ -27,7 +27,7 @@ static bool is_usable_base (void)
 }
 
 #if HAVE_ISA_V3
-/* What stands for the whole level: no processor has these and lacks F16C or MOVBE. */
+/* Instructions that stand for the whole level: no processor has these and lacks F16C or MOVBE. */
 static bool is_usable_v3 (void)
 {
     return __builtin_cpu_supports ("avx2") && __builtin_cpu_supports ("fma")
@@ -109,7 +109,7 @@ void kernels_cpu_each_thread (struct kernels *k, void (*fn) (void *arg), void *a
     (void)cpu; // where there is no OpenMP
 }
 
-/* What was given for a stream, NULL: nothing. */
+/* The scratch memory that was given for a stream; NULL: none. */
 static struct cpu_scratch *find_given (struct cpu *cpu, const struct mg_stream *stream)
 {
     for (int i = 0; i < cpu->num_given; i++) {

@@ -4,8 +4,8 @@
 #include "libcore/base/float8.h"
 #include "libcore/base/scale.h"
 
-/* With scales from here on float16's least number, 2^-24, is 2^-125 or more once it is
- * multiplied: it is no denormal, nor is its half.
+/* The least scale.  Times a scale of at least this, float16's least number, 2^-24, is 2^-125 or
+ * more: neither it nor its half is a denormal.
  */
 enum { LEAST_EXPONENT = -101 };
 

@@ -90,7 +90,7 @@ static int set_min_placement (struct conf *conf, const char *name, const char *t
     return set_policy (&conf->min_placement, name, text, err);
 }
 
-/* Of the key "default_tp" or "max_tp", the option that sets "tp". */
+/* The option that sets "tp", for the key "default_tp" or "max_tp". */
 static enum option_id option_of (const char *name)
 {
     const char *field = strchr (name, '_') + 1;
@@ -173,7 +173,7 @@ static void copy_visible (char *dst, const char *text, size_t n)
     dst[len] = '\0';
 }
 
-/* No value has a control character in it; one may come from an editor, and is not seen. */
+/* Refuse control characters in a value: an editor may have put one there, and it is not seen. */
 static int check_visible (const char *name, const char *text, struct mg_error *err)
 {
     char visible[80];
@@ -208,8 +208,8 @@ int conf_set (struct conf *conf, const char *arg, struct mg_error *err)
                          equals ? "" : ", want key=value");
 }
 
-/* What a job asks of experts' tensor parallelism: without expert parallelism, and unless etp
- * was given, it need not have any experts that a size in the place of tp would be of.
+/* The job's size for the tensor parallelism of experts.  Without expert parallelism and without etp
+ * it is 0, since the job need not have experts at all.
  */
 static int asked_etp (const struct geometry *g)
 {

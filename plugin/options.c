@@ -69,9 +69,7 @@ void options_init (struct options *o)
     geometry_init (&o->geometry);
 }
 
-/* An order string is wrong in itself, whatever the sizes, if it is wrong where every size
- * is 1.
- */
+/* An order string that is wrong for sizes of 1 is wrong for all sizes. */
 static int check_order (const char *what, const char *text, struct mg_error *err)
 {
     struct geometry ones;

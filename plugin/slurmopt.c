@@ -119,7 +119,7 @@ static bool is_arbitrary (void)
     return distribution && strncmp (distribution, "arb", 3) == 0;
 }
 
-/* Is the list of nodes one of names?  "{...}" stands for nodes that the controller knows. */
+/* True if the list of nodes has names.  "{...}" stands for nodes that the controller knows. */
 static bool has_node_names (void)
 {
     const char *list = slurmopt_get ("nodelist");

@@ -21,7 +21,7 @@
 SPANK_PLUGIN (megatron, 1)
 
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 5, 0)
-/* A failing init is the job's misfortune, not the node's. */
+/* If an init hook failed, slurmd would take the node out of service: let the job fail instead. */
 int slurm_spank_init_failure_mode = ESPANK_JOB_FAILURE;
 #endif
 

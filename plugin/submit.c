@@ -202,7 +202,9 @@ static void check_placement (struct plugin *p, const int *tasks, int nnodes,
     grid_destroy (grid);
 }
 
-/* What the options say for certain.  srun warns later, once it knows the nodes' names. */
+/* Check the layout as far as the options determine it.  srun warns later, once it knows the names
+ * of the nodes.
+ */
 static void check_early_placement (struct plugin *p)
 {
     int nodes, each, *tasks;

@@ -153,7 +153,7 @@ static const char usage[] =
 
 /* --- reading --- */
 
-/* Heads that the manifest tells must agree with those given. */
+/* Check that the number of heads in the manifest agrees with the given one. */
 static int take_heads (struct convert_request *request, const struct manifest *m,
                        struct mg_error *err)
 {
@@ -419,8 +419,8 @@ static bool has_checkpoint (const char *dir)
     return found;
 }
 
-/* Never beside others: with the latest file the new one would hide them.  A run that has not
- * saved yet holds the directory.
+/* Refuse a directory that has checkpoints: with the latest file the new checkpoint would hide them.
+ * Refuse one that a run holds, too, which has not saved yet.
  */
 static int write_checkpoint (const struct convert_request *request, const struct source *s,
                              const struct pieces *ours, struct mg_comm *comm,
@@ -441,7 +441,7 @@ static int write_checkpoint (const struct convert_request *request, const struct
     return rc;
 }
 
-/* What a checkpoint has that is no GPT is written as it is, in float32. */
+/* Write the parameters of a checkpoint that is no GPT as they are, in float32. */
 static int write_ours (const struct convert_request *request, struct source *s,
                        struct mg_comm *comm,
                        struct mg_error *err)
@@ -531,8 +531,8 @@ static int convert_hf (const struct convert_request *request, struct mg_comm *co
     return rc;
 }
 
-/* What can be known of the output before anything is read.  The files of a directory must not
- * replace an input that links have put there.
+/* Check what can be known of the output before anything is read.  The files of a directory must not
+ * replace an input, which links may have put there.
  */
 static int check_output (const struct convert_request *request, struct mg_error *err)
 {

@@ -170,7 +170,7 @@ static json_t *make_tensors (const struct manifest *m)
     return list;
 }
 
-/* null where the tensors are not those of a GPT. */
+/* The model as JSON; null if the tensors are not those of a GPT. */
 static json_t *make_model (const struct found *found)
 {
     const struct model_config *c = found ? &found->config : NULL;

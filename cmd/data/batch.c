@@ -49,7 +49,7 @@ static int keep_text (struct data_batch *b, const char *text, size_t size,
     return 0;
 }
 
-/* Lines of a plain text are many and small: those of a sequence become one item. */
+/* Join the lines of a sequence of a plain text into one item: they are many and small. */
 int data_batch_add (struct data_batch *b, struct batch_item item, const char *text,
                     struct mg_error *err)
 {

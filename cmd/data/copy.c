@@ -11,7 +11,7 @@
 
 enum { CHUNK = 64 << 20 }; /* bytes, about, between two looks at signals */
 
-/* The next documents of 'rest' that have CHUNK bytes, which are taken off it. */
+/* Remove the next documents of about CHUNK bytes from 'rest', and return them. */
 static struct indexed_range take_chunk (const struct indexed *ix, struct indexed_range *rest)
 {
     struct indexed_range chunk = *rest;

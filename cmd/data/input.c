@@ -21,8 +21,9 @@
 
 enum { PIECE = 1 << 14 }; /* bytes read at once where lines do not matter */
 
-/* Whether text[0, n) ends in one of the names, up to NULL, whatever their case; the bytes of that
- * name, else 0. */
+/* The bytes of the name, of a list up to NULL, with which text[0, n) ends in any case; 0 if there
+ * is none.
+ */
 static size_t find_ending (const char *text, size_t n, const char *const *names)
 {
     for (; *names; names++) {
@@ -157,7 +158,7 @@ static int put_string (const json_t *string, size_t key, const struct input_sink
     return sink->end_sequence (sink->arg, key, err);
 }
 
-/* The document of one key of one line. */
+/* Read the document of one key of one line. */
 static int put_value (const json_t *value, const char *name, size_t key,
                       const struct input_sink *sink, struct mg_error *err)
 {

@@ -29,7 +29,7 @@ struct total {
     size_t documents;
 };
 
-/* Takes over 'prefix', NULL: there was no memory for it. */
+/* Add a dataset.  Owns 'prefix'; NULL: there was no memory for it. */
 static int add_prefix (struct merge_request *r, char *prefix, struct mg_error *err)
 {
     char **prefixes = reallocarray (r->prefixes, r->count + 1, sizeof (*prefixes));
@@ -192,7 +192,7 @@ static int check_input (const struct merge_request *r, const struct indexed *ix,
     return 0;
 }
 
-/* All inputs are looked at before the first byte is written. */
+/* Check all inputs before the first byte is written. */
 static int check_inputs (const struct merge_request *r, struct total *total, struct mg_error *err)
 {
     for (size_t i = 0; i < r->count; i++) {

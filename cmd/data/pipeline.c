@@ -24,7 +24,7 @@ struct pipeline {
     bool broken;     /* a batch could not be taken back or written */
 };
 
-/* Take the oldest batch back and write it; 1, or 0 if there is none. */
+/* Wait for the oldest batch and write it.  1, or 0 if there is none. */
 static int drain (struct pipeline *r, struct mg_error *err)
 {
     struct data_batch *batch;

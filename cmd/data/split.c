@@ -90,7 +90,7 @@ static int check_request (void *request, struct mg_error *err)
 
 /* ---- the plan ---- */
 
-/* Takes over 'prefix', NULL: there was no memory for it. */
+/* Add a dataset.  Owns 'prefix'; NULL: there was no memory for it. */
 static int add_output (struct split_plan *plan, char *prefix, const struct indexed_range *range,
                        struct mg_error *err)
 {
@@ -222,7 +222,7 @@ static int plan_shards (const struct split_request *r, const struct indexed *ix,
 
 /* ---- what the plan would find in the way ---- */
 
-/* Refuse a dataset that is not planned; takes over 'prefix', NULL: there was no memory for it. */
+/* Refuse a dataset that is not planned.  Owns 'prefix'; NULL: there was no memory for it. */
 static int check_absent (const struct split_plan *plan, char *prefix, struct mg_error *err)
 {
     char *name;

@@ -6,7 +6,7 @@
 
 #include "cmd/data/stop.h"
 
-/* The signal that asked to stop: a handler has no other way to say so. */
+/* The signal that asked to stop.  A handler can only set a variable. */
 static volatile sig_atomic_t stop_signal;
 
 /* The alarm ends a read that began just after the flag was looked at. */

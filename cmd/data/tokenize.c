@@ -72,7 +72,7 @@ static int list_add (struct list *list, const char *text, size_t size,
     return 0;
 }
 
-/* Take "a,b,c" apart, and put it behind what the list has. */
+/* Split "a,b,c", and append the parts to the list. */
 static int list_parse (const char *option, const char *text, struct list *list,
                        struct mg_error *err)
 {
@@ -252,7 +252,7 @@ static void note_json (const struct tokenize_request *r)
     }
 }
 
-/* All files are looked for before the first is read. */
+/* Check that all files are there before the first one is read. */
 static int check_inputs (const struct list *inputs, struct mg_error *err)
 {
     for (size_t i = 0; i < inputs->count; i++) {
@@ -342,7 +342,7 @@ static int tokenize (const struct tokenizer *tokenizer, const struct tokenize_re
     return rc;
 }
 
-/* All of it but what must be freed at the end. */
+/* Run the command, but for what must be freed at the end. */
 static int run_tokenize (int argc, char **argv, struct tokenize_request *request)
 {
     bool help = false;

@@ -201,7 +201,7 @@ static bool is_file (const char *path)
     return ending && strcmp (ending, ".json") == 0;
 }
 
-/* Neither file of the output replaces an input. */
+/* Check that neither file of the output replaces an input. */
 static int check_output (const struct trainer_request *r, struct mg_error *err)
 {
     static const char *const names[] = { "tokenizer.json", "tokenizer_config.json" };

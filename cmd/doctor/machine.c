@@ -56,7 +56,7 @@ static void check_modules (json_t *findings)
     }
 }
 
-/* How ranks that start here would find each other, and what they would talk through. */
+/* Find the bootstrap and the transport that ranks would use if they started here. */
 static void check_run (json_t *findings)
 {
     const char *how = bootstrap_is_env () ? "the variables RANK, MASTER_ADDR ..."

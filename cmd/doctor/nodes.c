@@ -15,7 +15,7 @@
 #include "cmd/run.h"
 #include "megatron/version.h"
 
-/* A node that is busy is not waited for for ever. */
+/* Seconds to wait for a node, which may be busy. */
 enum { STEP_SECONDS = 120 };
 
 static void add_place (json_t *places, const char *where, enum doctor_verdict verdict,
@@ -72,7 +72,7 @@ static void take_line (json_t *heard, const char *line)
     json_array_set_new (pieces, (size_t)i, json_string (line + at));
 }
 
-/* The report that the pieces make, NULL: one is missing, or it is none. */
+/* The report that the pieces make; NULL if a piece is missing, or if the text is no report. */
 static json_t *join (const json_t *pieces)
 {
     size_t n = json_array_size (pieces), len = 0;

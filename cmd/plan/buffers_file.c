@@ -122,7 +122,7 @@ static int read_param (const json_t *row, struct layout_param *p, char **name,
     return 0;
 }
 
-/* The first of the name is left in "seen", so that the message can tell it. */
+/* Keep the first parameter of a name in "seen", so that the message can name its place. */
 static int check_name (json_t *seen, const char *name, size_t i, struct mg_error *err)
 {
     const json_t *before = json_object_get (seen, name);

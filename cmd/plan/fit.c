@@ -49,7 +49,7 @@ static struct choice *add_choice (struct choices *c, const struct train_args *ar
     return choice;
 }
 
-/* Take the last choice away if a rule excludes it, as those of device graphs do. */
+/* Remove the last choice if a rule excludes it, such as the rules of device graphs. */
 static void drop_excluded (struct choices *c)
 {
     struct run_config config;

@@ -12,7 +12,7 @@ int64_t plan_graphs_peer (const struct passes_plan *plan, int pp)
     return plan->single.graphs * (pp > 1 ? plan->microbatches : 1);
 }
 
-/* What the host no longer starts one by one. */
+/* The operations that the host no longer starts one by one. */
 static int64_t saved_launches (const struct passes_plan *plan)
 {
     return plan->nodes - plan->replays;

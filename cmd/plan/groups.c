@@ -27,7 +27,7 @@ struct groups_request {
     int tasks_per_node; /* 0: not given */
 };
 
-/* Left out unless asked for by name: scripts know the set of the others. */
+/* Kinds that are only printed if they are named: scripts know the set of the others. */
 static bool on_request_only (enum group_kind kind)
 {
     return kind == GROUP_ETP || kind == GROUP_WORLD;
@@ -116,7 +116,7 @@ static int print_members (const struct group *group, const char *separator, int 
     return width;
 }
 
-/* The empty list where the rank is no member. */
+/* The group of the rank; an empty list if the rank is no member. */
 static void print_json_list (const struct group *group, bool member)
 {
     putchar ('[');
@@ -258,7 +258,7 @@ static void print_rank (const struct grid *grid, const struct groups_request *re
     }
 }
 
-/* The groups of a kind until a terminal's line is full. */
+/* Print the groups of a kind until a terminal's line is full. */
 static void print_first_groups (const struct grid *grid, enum group_kind kind, int list_width)
 {
     int count = grid_group_count (grid, kind);
@@ -277,7 +277,7 @@ static void print_first_groups (const struct grid *grid, enum group_kind kind, i
     }
 }
 
-/* What there is to say of the groups of experts on the nodes. */
+/* Print how the groups of experts lie on the nodes. */
 static void print_expert_groups (const struct grid *grid, const struct groups_request *request)
 {
     static const enum group_kind kinds[] = { GROUP_ETP, GROUP_EP, GROUP_TP_EP };
@@ -347,7 +347,7 @@ static void print_text (const struct grid *grid, const struct groups_request *re
         print_table (grid, request);
 }
 
-/* Every kind, where none was asked for. */
+/* Select every kind if none was asked for. */
 static void default_kinds (struct groups_request *request)
 {
     for (int kind = 0; kind < GROUP_NUM_KINDS && !request->kinds_given; kind++)

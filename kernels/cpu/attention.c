@@ -167,7 +167,7 @@ static void begin_lane (const struct kern_attention_fwd *a, int64_t entry, int64
     }
 }
 
-/* Panels tell their largest score in any order. */
+/* Panels note their largest scores in any order. */
 static void tell_most (const struct kern_attention_fwd *a, const struct lane *lane)
 {
     float most = -INFINITY, before;

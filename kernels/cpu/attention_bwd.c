@@ -163,7 +163,7 @@ static void load_queries (const struct backward_job *job, int64_t entry, int64_t
     for (int64_t i = 0; i < lane->q.across; i++) {
         float lse = i < lane->q.count ? a->lse[at + i] : INFINITY;
 
-        /* A query that sees nothing has only scores of minus infinity: p = 0. */
+        /* A query that sees no key has only scores of minus infinity: p = 0. */
         lane->lse[i] = lse == -INFINITY ? 0 : (float)(lse * FLASH_LOG2E);
         lane->delta[i] = i < lane->q.count ? job->delta[at + i] : 0;
     }

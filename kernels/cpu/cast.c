@@ -14,7 +14,7 @@ static bool is_supported (enum mg_dtype dtype)
            || dtype == MG_FLOAT8_E4M3;
 }
 
-/* A factor of 1 is none: denormals stay, which a product would flush. */
+/* Do not multiply by 1: a product would flush denormals. */
 VEC_INLINE void widen_as (const void *x, int64_t n, float scale, float *y,
                           const enum mg_dtype type)
 {

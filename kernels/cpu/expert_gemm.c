@@ -76,7 +76,7 @@ static char *at (const void *p, int64_t element, enum mg_dtype dtype)
     return (char *)(uintptr_t)p + (size_t)element * cpu_size (dtype);
 }
 
-/* Of rows 'row' to 'row + count - 1' with weight 'w'. */
+/* The product of rows 'row' to 'row + count - 1' with weight 'w'. */
 static struct kern_gemm product_of (const struct kern_expert_gemm *a, int64_t row, int64_t count,
                                     void *w)
 {
@@ -136,7 +136,7 @@ static void copy_rows (void *to, int64_t to_ld, const void *from, int64_t from_l
                 (const char *)from + (size_t)(r * from_ld) * size, (size_t)cols * size);
 }
 
-/* The same, and zeros up to 'filled' rows, which follow each other. */
+/* Copy rows as above, and fill up with zeros to 'filled' rows, which follow each other. */
 static void copy_filled (void *to, const void *from, int64_t from_ld, int64_t rows,
                          int64_t filled, int64_t cols, enum mg_dtype dtype)
 {
@@ -319,7 +319,9 @@ static double elements_of (struct cut cut, const struct kern_gemm *g)
     return (double)cpu_min (cut.rows, g->m) * (double)cpu_min (cut.cols, g->n);
 }
 
-/* Of SINGLE: the largest that is no more than a thread's share of all products over SHARE. */
+/* The size of tiles with SINGLE: the largest size that is at most 1 / SHARE of a thread's part of
+ * all products.
+ */
 static struct cut large_cut (const struct expert_job *job, const struct kern_gemm *g)
 {
     const struct kern_expert_gemm *a = job->a;
@@ -450,7 +452,7 @@ static void prepare_loops (struct expert_job *job)
     widen_own (&job->own[0], cpu_gemm_block_floats (&t) * sizeof (float));
 }
 
-/* How tiles are computed, and with how much memory. */
+/* Choose how tiles are computed, and with how much memory. */
 static int prepare (struct expert_job *job, const struct kernels *k,
                     const struct kern_expert_gemm *a, struct mg_error *err)
 {

@@ -68,7 +68,7 @@ static void tell_counts (const struct kern_expert_sort *a, const int64_t *n, con
         a->offset[a->experts] = wanted_row (a, rows, &wanted);
 }
 
-/* Leaves in next[e] the row behind the last of the expert's choices. */
+/* Place the choices.  Afterwards next[e] is the row behind the last choice of expert e. */
 static void place_choices (const struct kern_expert_sort *a, int64_t *left, int64_t *next)
 {
     for (int64_t c = 0; c < a->tokens * a->topk; c++) {

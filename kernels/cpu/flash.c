@@ -86,7 +86,8 @@ void flash_set_queries (const struct kern_attention_fwd *a, int64_t entry, int64
     q->range = (struct flash_range){ INT32_MAX, 0, INT32_MAX, 0 };
     for (int64_t i = 0; i < q->count; i++)
         set_query (a, i, q);
-    /* What fills the last vector neither widens the range nor keeps a vector in a pair. */
+    /* The places that fill up the last vector neither widen the range nor keep a vector in a pair.
+     */
     for (int64_t i = q->count; i < q->across; i++) {
         q->position[i] = q->position[q->count - 1];
         q->low[i] = q->range.max_low;
@@ -322,7 +323,8 @@ static void mask (const struct flash_queries *q, const struct flash_keys *k,
     }
 }
 
-/* Scores, which are times log2 e, as float16 has them after a division by coeff. */
+/* Round scores, which are multiplied by log2 e, as float16 rounds them after a division by coeff.
+ */
 static void round_scores (const struct kern_attention_fwd *a, const struct flash_pair *pair,
                           float *s)
 {

@@ -39,7 +39,7 @@ struct key {
 
 struct product {
     struct key key;
-    bool usable; /* false: oneDNN has no good code for it */
+    bool usable; /* false: oneDNN has no good code for the product */
     dnnl_primitive_t primitive;
     dnnl_exec_arg_t *args; /* [sets][ARGS]: memories hold a pointer, so one set a thread */
     int sets, count;       /* count of the ARGS are used */
@@ -292,7 +292,7 @@ static dnnl_status_t choose (struct onednn *o, const struct key *key, const desc
     return status;
 }
 
-/* Its plain reference code is slower than ours. */
+/* oneDNN's plain reference code is slower than ours. */
 static bool is_reference (dnnl_primitive_desc_t pd)
 {
     const char *name = "";
@@ -633,7 +633,7 @@ static int run_blocks (struct onednn *o, const struct kernels *k, const struct k
     return failure == dnnl_success ? 0 : fail (err, "a product", failure);
 }
 
-/* Does the processor multiply a type? Every level includes the bits of those below it. */
+/* True if the processor multiplies a type.  Every level includes the bits of those below it. */
 static bool is_native (int dtype)
 {
     unsigned has = (unsigned)dnnl_get_effective_cpu_isa (), want = 0;

@@ -35,7 +35,7 @@ static int64_t parts (int64_t n, int64_t size)
     return (n + size - 1) / size;
 }
 
-/* What the busiest of the threads does for each step of k, in multiplications. */
+/* Multiplications of the busiest thread for each step of k. */
 static int64_t cost (int64_t m, int64_t n, int64_t down, int64_t across, int threads)
 {
     int64_t rows = parts (m, down), cols = parts (n, across);
@@ -81,7 +81,7 @@ struct gemm_part {
     int64_t row, col, rows, cols, ld;
 };
 
-/* Both fill up to whole vectors, with zeros, for which 'ld' has room. */
+/* Both functions fill up to whole vectors with zeros, for which 'ld' has room. */
 VEC_INLINE void copy_as (const struct gemm_part *p, float *out, int64_t ld,
                          const enum mg_dtype type)
 {

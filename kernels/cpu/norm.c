@@ -69,7 +69,7 @@ VEC_INLINE void fwd_row (const struct kern_norm_fwd *a, int64_t row,
         vf bias = a->bias ? vec_get (a->bias, c, left, type) : (vf){ 0 };
         vf y = xhat * factor (a->weight, a->one_plus, c, left, type);
 
-        /* Results of bfloat16 have always been those of two roundings. */
+        /* Round a result of bfloat16 twice, as it always was. */
         vec_put (a->y, out + c, (type == MG_BFLOAT16 ? vec_rounded (y) : y) + bias, left, type);
     }
     if (centred)
@@ -88,7 +88,7 @@ int cpu_norm_fwd (const struct kernels *k, const struct kern_norm_fwd *a,
     return 0;
 }
 
-/* Writes dx, adds to the sums of the row's group. */
+/* Write dx, and add to the sums of the row's group. */
 VEC_INLINE void bwd_row (const struct kern_norm_bwd *a, int64_t row, float *dweight,
                          float *dbias, const enum mg_dtype type)
 {

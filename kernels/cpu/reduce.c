@@ -102,7 +102,7 @@ static double sum_chunk (const float *x, int64_t n)
     return total;
 }
 
-/* The same of elements of a type, from 'first' on. */
+/* The sum of squares of elements of a type, from 'first' on. */
 VEC_INLINE double sum_typed (const void *x, int64_t first, int64_t n,
                              const enum mg_dtype type)
 {

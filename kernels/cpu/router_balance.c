@@ -81,7 +81,7 @@ static double run_round (const struct kernels *k, const struct kern_router_sinkh
     return change / (double)a->experts;
 }
 
-/* A token's elements of the plan take the place of c. */
+/* Replace a token's elements of c by those of the plan. */
 static void choose (const struct kern_router_sinkhorn *a, const struct sinkhorn_plan *p, int64_t t)
 {
     double *v = p->c + t * a->experts;
@@ -125,7 +125,7 @@ int cpu_router_sinkhorn (const struct kernels *k, const struct kern_router_sinkh
 
 /* --- quantiles --- */
 
-/* alpha; a thread's values of a token or an expert, and the token's best experts */
+/* alpha; then, for each thread, the values of a token or an expert, and the token's best experts */
 static int64_t own_size (const struct kern_router_quantile *a)
 {
     int64_t token = a->experts + (a->topk + 2) / 2;
@@ -269,7 +269,7 @@ static void list_choices (const struct kern_router_capacity *a, const struct cho
     s->begin[0] = 0;
 }
 
-/* Without by_prob all are equal, so that the first tokens' are kept. */
+/* Without by_prob all choices are equal, and those of the first tokens are kept. */
 static double prob_of (const struct kern_router_capacity *a, int32_t choice)
 {
     double p = a->by_prob ? (double)a->prob[choice] : 0;
@@ -277,8 +277,8 @@ static double prob_of (const struct kern_router_capacity *a, int32_t choice)
     return p == p ? p : -INFINITY;
 }
 
-/* Drop what is less probable than the last choice that is kept, and what is too much of those that
- * are as probable.
+/* Drop the choices that are less probable than the last one that is kept.  Of those that are as
+ * probable as it, drop as many as are too many.
  */
 static void limit_expert (const struct kern_router_capacity *a, const struct choices *s, int64_t e)
 {

@@ -25,8 +25,8 @@ static int check (int64_t tokens, int64_t experts, int64_t topk, int64_t batch,
     return 0;
 }
 
-/* x = the scores r of logits x; slope (NULL: not wanted) = the slopes of s, which softmax has not;
- * *sum = what s was divided by; returns log (sum of exp (x)).
+/* Replace the logits x by the scores r.  'slope' gets the slopes of s, which softmax does not have
+ * (NULL: not wanted), and *sum the number by which s was divided.  Returns log (sum of exp (x)).
  */
 static double make_scores (double *x, int64_t n, enum kern_score score, double *slope,
                            double *sum, bool wants_lse)
@@ -165,7 +165,7 @@ size_t cpu_router_loss_bwd_scratch (const struct kernels *k, const struct kern_r
     return (size_t)(cpu_of (k)->threads * 3 * a->experts) * sizeof (double);
 }
 
-/* dx += the gradient by r of a token, where x has become r. */
+/* Add to dx the gradient of a token by r.  x holds r already. */
 static void add_balance (const struct kern_router_loss_bwd *a, double scale, const float *weight,
                          const double *x, const double *slope, double sum, double *dx)
 {

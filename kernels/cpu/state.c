@@ -51,14 +51,14 @@ VEC_INLINE void put (const struct kern_state *s, int64_t begin, int64_t n, const
     }
 }
 
-/* Call one of these with its types as constants. */
+/* Call one of the functions above with its types as constants. */
 #define TYPED(s, function, ...)                                                          \
     ((s)->dtype == MG_FLOAT32    ? function (__VA_ARGS__, false, MG_FLOAT32)             \
      : (s)->dtype == MG_BFLOAT16 ? function (__VA_ARGS__, false, MG_BFLOAT16)            \
      : (s)->dtype == MG_FLOAT16  ? function (__VA_ARGS__, true, MG_FLOAT16)              \
                                  : function (__VA_ARGS__, true, MG_FLOAT8_E4M3))
 
-/* An upper half that was rounded up is one more than the bits above the lower one. */
+/* If the upper half was rounded up, it is one more than the bits above the lower half. */
 static void get_halves (const struct kern_state *s, int64_t begin, int64_t n, float *out)
 {
     for (int64_t i = 0; i < n; i += VEC) {

@@ -103,7 +103,7 @@ int cpu_xent_loss (const struct kernels *k, const struct kern_xent_loss *a,
     return 0;
 }
 
-/* An element is read before the gradient of a later one is written over it. */
+/* In place: an element is read before a gradient is written over it. */
 VEC_INLINE void bwd_row (const struct kern_xent_bwd *a, int64_t t,
                          const enum mg_dtype type)
 {

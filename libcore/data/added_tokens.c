@@ -133,7 +133,7 @@ static size_t match (const struct added_tokens *t, const char *p, size_t left,
     return longest;
 }
 
-/* Is the character a word character?  1, 0, or -1. */
+/* 1 if the character is a word character, 0 if not, -1 on failure. */
 static int is_word (const struct added_tokens *t, struct regex_scratch *scratch,
                     const char *text, struct mg_error *err)
 {
@@ -144,7 +144,7 @@ static int is_word (const struct added_tokens *t, struct regex_scratch *scratch,
     return regex_next (t->word, scratch, text, n, &walk, err);
 }
 
-/* Is a word character beside text[from..to)?  1, 0, or -1. */
+/* 1 if a word character is beside text[from..to), 0 if not, -1 on failure. */
 static int beside_word (const struct added_tokens *t, struct regex_scratch *scratch,
                         const char *text, size_t size, size_t from, size_t to,
                         struct mg_error *err)
@@ -158,7 +158,7 @@ static int beside_word (const struct added_tokens *t, struct regex_scratch *scra
     return rc;
 }
 
-/* Take white space on both sides into the token text[from..to), as its flags say. */
+/* Extend the token text[from..to) by white space on both sides, as its flags say. */
 static void widen (const struct added_token *token, const char *text, size_t size,
                    struct added_tokens_walk *walk)
 {
@@ -176,8 +176,9 @@ static void widen (const struct added_token *token, const char *text, size_t siz
         walk->to += n;
 }
 
-/* Two tokens of white space may take the same: with "rstrip" the first takes what is the second.
- * In the library the second counts all the same, but with "lstrip" it is lost. */
+/* Two tokens of white space may claim the same characters: with "rstrip" the first one extends over
+ * the second one.  In the library the second one counts nevertheless, but with "lstrip" it is lost.
+ */
 int added_tokens_next (const struct added_tokens *t, struct regex_scratch *scratch,
                        const char *text, size_t size, struct added_tokens_walk *walk,
                        struct mg_error *err)

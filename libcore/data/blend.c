@@ -39,7 +39,7 @@ static bool is_number (const char *text, double *value)
     return yes;
 }
 
-/* How many of the words where weights would stand are numbers. */
+/* Count the numbers among the words that would be weights. */
 static size_t count_numbers (const char *const *words, size_t n, size_t *other)
 {
     size_t numbers = 0;

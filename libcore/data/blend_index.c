@@ -229,7 +229,9 @@ static int open_array (const char *path, struct npy *file, enum npy_type type,
     return 0;
 }
 
-/* Each dataset's samples are 0, 1, 2 ..., and all of them where sizes are given. */
+/* Check that each dataset's samples are 0, 1, 2 ..., and that all of them are there if sizes are
+ * given.
+ */
 static int check_arrays (const struct blend_index *index, const struct names *names,
                          const struct blend_identity *id, struct mg_error *err)
 {

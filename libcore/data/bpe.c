@@ -192,7 +192,7 @@ done:
     return rc;
 }
 
-/* True if the file begins as a JSON object does. */
+/* True if the file begins like a JSON object. */
 static bool is_object (const char *path)
 {
     char *text;

@@ -158,8 +158,9 @@ static int add_place (struct places *p, int32_t word, struct mg_error *err)
     return 0;
 }
 
-/* A pair occurs more or less often in a word; where it is more, the word is one of its
- * places. */
+/* Note that a pair occurs more or less often in a word.  If more, the word becomes one of the
+ * pair's places.
+ */
 static int change_pair (struct learner *l, int32_t left, int32_t right, int64_t change,
                         int32_t word, struct mg_error *err)
 {
@@ -200,7 +201,7 @@ static bool before (const struct entry *a, const struct entry *b)
     return a->left != b->left ? a->left < b->left : a->right < b->right;
 }
 
-/* There is room: entries that were taken out, or what push_fresh() made. */
+/* Push an entry.  There is room: entries were popped, or push_fresh() has made room. */
 static void push (struct learner *l, struct entry entry)
 {
     size_t at = l->heap_size++;
@@ -326,7 +327,7 @@ static int merge_word (struct learner *l, const struct entry *entry, int32_t mer
     return 0;
 }
 
-/* The token that the pair makes, which may be there. */
+/* The token that the pair makes; it may exist already. */
 static int32_t make_token (struct learner *l, const struct entry *entry,
                            struct text_buffer *text, struct mg_error *err)
 {

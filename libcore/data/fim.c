@@ -72,7 +72,7 @@ static bool chance (uint32_t bits, double rate)
     return (double)bits * 0x1p-32 < rate;
 }
 
-/* A number in [0, max], each about as likely. */
+/* Draw a number in [0, max], each about as likely. */
 static size_t choose (uint32_t bits, size_t max)
 {
     return (size_t)((double)bits * 0x1p-32 * ((double)max + 1.));
@@ -161,7 +161,7 @@ static int make_text (struct fim *f, struct span span, size_t *size, struct mg_e
     return 0;
 }
 
-/* A byte that does not continue a character of UTF-8. */
+/* True if a byte does not continue a character of UTF-8. */
 static bool begins_character (char byte)
 {
     return ((unsigned char)byte & 0xc0) != 0x80;

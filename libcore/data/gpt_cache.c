@@ -110,7 +110,7 @@ static int check_type (const struct npy *file, enum npy_type type, enum npy_type
                          file->path);
 }
 
-/* 64-bit elements, where the index holds 32-bit ones: a copy, and the file is closed. */
+/* Copy 64-bit elements if the index holds 32-bit ones, and close the file. */
 static int narrow (struct npy *file, void **array, struct mg_error *err)
 {
     const int64_t *from = file->array.data;
@@ -131,7 +131,7 @@ static int narrow (struct npy *file, void **array, struct mg_error *err)
     return rc;
 }
 
-/* One array of the index, its type and shape checked. */
+/* Open one array of the index, and check its type and shape. */
 static int map_array (const char *path, struct npy *file, enum npy_type type,
                       int64_t rows, int64_t columns, void **array, struct mg_error *err)
 {
@@ -147,7 +147,7 @@ static int map_array (const char *path, struct npy *file, enum npy_type type,
     return 0;
 }
 
-/* Every epoch has every document: 'epochs' of them are in row[0..n-1]. */
+/* Check that row[0..n-1] has every document 'epochs' times. */
 static int check_documents (const int32_t *row, size_t n, int64_t epochs, size_t at,
                             const struct gpt_documents *documents, uint32_t *seen,
                             struct mg_error *err)
@@ -184,7 +184,7 @@ static int check_epochs (const struct gpt_index *index,
     return check_documents (row + together, apart, 1, together, documents, seen, err);
 }
 
-/* Each sample begins S tokens behind the one before it. */
+/* Check that each sample begins S tokens behind the one before it. */
 static int check_starts (const struct gpt_index *index,
                          const struct gpt_documents *documents, int seq_length,
                          struct mg_error *err)

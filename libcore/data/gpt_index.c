@@ -130,7 +130,7 @@ void gpt_index_fill_shuffle (uint32_t *shuffle, size_t border, size_t num_sample
     mt19937_shuffle_uint32 (mt, shuffle + border, num_samples - border);
 }
 
-/* Positions among the documents given become their ids. */
+/* Replace positions among the given documents by the documents' ids. */
 static void name_documents (struct gpt_index *index, const struct gpt_documents *d)
 {
     for (size_t i = 0; i < index->row_length; i++) {

@@ -61,7 +61,9 @@ static int64_t start_at (const struct indexed *ix, size_t d)
     return (int64_t)load_u64 (ix->starts + d * START_SIZE);
 }
 
-/* Who makes a dataset says "book", and finds it called "book_text_document". */
+/* The maker of a dataset says "book", and the dataset is called "book_text_document": name datasets
+ * that begin so.
+ */
 static int refuse_open (const char *path, const char *prefix, struct mg_error *err)
 {
     int saved_errno = errno;

@@ -44,7 +44,7 @@ static int fail_memory (struct parser *p)
     return errno = ENOMEM, -1;
 }
 
-/* Hand over a value that may be NULL for want of memory. */
+/* Set *to to a value, which is NULL if there was no memory for it. */
 static int put (struct parser *p, json_t **to, json_t *value)
 {
     *to = value;
@@ -195,7 +195,7 @@ static size_t skip_digits (struct parser *p)
     return p->at - from;
 }
 
-/* jansson knows how to make a number of digits in any locale. */
+/* Let jansson convert the digits: it does so in any locale. */
 static json_t *make_real (const struct parser *p, size_t from)
 {
     const size_t n = p->at - from;

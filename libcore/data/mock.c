@@ -40,7 +40,7 @@ static uint32_t draw (struct pcg64 *g)
     return (uint32_t)folded;
 }
 
-/* A number from 0 to n - 1, each as likely. */
+/* Draw a number from 0 to n - 1, each as likely. */
 static uint32_t draw_below (struct pcg64 *g, uint32_t n)
 {
     const uint32_t threshold = -n % n;

@@ -48,7 +48,7 @@ size_t npy_size (enum npy_type type)
 
 /* ---- reading ---- */
 
-/* What is left of a header; 'path' for messages. */
+/* The rest of a header.  Messages name 'path'. */
 struct text {
     const char *path;
     const char *at, *end;

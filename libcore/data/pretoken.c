@@ -64,7 +64,7 @@ struct pretoken *pretoken_create (struct mg_error *err)
         mg_error_set (err, ENOMEM, "out of memory");
         goto error;
     }
-    /* where it is not to be had (no executable memory), the interpreter serves */
+    /* without executable memory there is no compiler, and the interpreter is used */
     p->jit = pcre2_jit_compile (p->code, PCRE2_JIT_COMPLETE) == 0;
     return p;
 error:

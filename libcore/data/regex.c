@@ -21,7 +21,7 @@
 
 enum { PATTERN_MAX = 1 << 16, CLASS_DEPTH = 16 };
 
-/* What a search may look at and do before that is counted, and what is counted per text. */
+/* Bytes and steps that a search has for free, and those that all searches of a text have. */
 enum {
     WINDOW = 4096,          /* bytes */
     STEPS = 4096,           /* of PCRE2 */
@@ -300,7 +300,7 @@ static int put_part (struct translation *t, struct operand *o, char next, struct
     return text_buffer_append (&o->plain, &c, 1, err);
 }
 
-/* The expression of what an operand is, or of what it is not. */
+/* Write the expression of an operand, or of its complement. */
 static int put_operand (struct text_buffer *to, const struct operand *o, bool negated,
                         struct mg_error *err)
 {
@@ -362,7 +362,7 @@ static int read_operands (struct translation *t, struct operand *last, struct te
     return 0;
 }
 
-/* Write a class with "&&": what all operands are, or no character of that. */
+/* Write a class with "&&": the intersection of all operands, or its complement. */
 static int put_intersection (struct text_buffer *to, const struct operand *last,
                              const struct text_buffer *ahead, bool negated, struct mg_error *err)
 {
@@ -373,8 +373,9 @@ static int put_intersection (struct text_buffer *to, const struct operand *last,
     return write (to, negated ? ")(?s:.))" : ")", err);
 }
 
-/* A class, which may have classes inside, intersections ("&&", which binds less than a union and
- * more than "^") and negated escapes. */
+/* Translate a class.  It may have classes inside, negated escapes and intersections: "&&" binds
+ * less than a union and more than "^".
+ */
 static int put_class (struct translation *t, struct text_buffer *to, struct mg_error *err)
 {
     struct text_buffer ahead = { NULL, 0, 0 };
@@ -551,7 +552,7 @@ static struct regex *create (const struct text_buffer *pattern, uint32_t options
         free (regex);
         return NULL;
     }
-    /* where it is not to be had (no executable memory), the interpreter serves */
+    /* without executable memory there is no compiler, and the interpreter is used */
     regex->jit = pcre2_jit_compile (regex->code, PCRE2_JIT_COMPLETE
                                                      | PCRE2_JIT_PARTIAL_HARD) == 0;
     return regex;

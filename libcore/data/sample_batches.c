@@ -117,7 +117,7 @@ static int bad_value (const struct batches *b, int which, int64_t i, double valu
                          value, want);
 }
 
-/* Look at every value once; the largest id is left in *max_token. */
+/* Check every value once.  *max_token becomes the largest id. */
 static int check_values (const struct batches *b, int32_t *max_token,
                          struct mg_error *err)
 {

@@ -80,7 +80,7 @@ static struct gpt_identity identity_of (const struct sample_blend_config *c, siz
     };
 }
 
-/* What is asked of each dataset, and the size of a blend by weights. */
+/* Find the number of samples to ask of each dataset, and the size of a blend by weights. */
 static int make_plan (const struct sample_blend_config *c, struct blend_sizes *plan,
                       struct blended *b, struct mg_error *err)
 {

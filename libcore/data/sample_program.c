@@ -78,7 +78,7 @@ static void fill_weights (struct sample_filling *f, int i, int count)
     f->count[i] = count;
 }
 
-/* Is every field filled, and each with as many values as the first? */
+/* Check that every field is filled, with as many values as the first one. */
 static int check_filled (struct sample_filling *f, struct mg_error *err)
 {
     const struct sample_field *field = f->to->field;

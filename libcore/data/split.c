@@ -38,7 +38,7 @@ int split_part_by_name (const char *name, enum split_part *part, struct mg_error
                          name);
 }
 
-/* One weight from *text on, which is moved behind it. */
+/* Read a weight at *text, and move *text behind it. */
 static int parse_weight (const char **text, double *weight, struct mg_error *err)
 {
     char number[64];

@@ -11,7 +11,7 @@ enum { MAX_DEPTH = 8 };
 
 enum kind { SPLIT, PREFIX, MAP, METASPACE };
 
-/* What becomes of the matches of a SPLIT, in Hugging Face's words. */
+/* What happens to the matches of a SPLIT, in Hugging Face's words. */
 enum behavior { REMOVED, ISOLATED, WITH_PREVIOUS, WITH_NEXT, CONTIGUOUS };
 
 static const char *const behavior_names[] = {

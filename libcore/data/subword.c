@@ -92,8 +92,9 @@ static void start_bytes (const struct subword *s, const char *word, size_t size,
     }
 }
 
-/* A character that is no token, by the tokens of its bytes. The library puts these before
- * an unknown one that waits. */
+/* Encode a character that is no token by the tokens of its bytes.  As in the library, these come
+ * before an unknown token that waits.
+ */
 static bool put_fallback (const struct subword *s, struct start *start, const char *bytes,
                           size_t n)
 {
@@ -155,7 +156,7 @@ static int merge_word (const struct subword *s, struct subword_scratch *scratch,
     return 0;
 }
 
-/* A word that is not cut; 'out' has room for it. */
+/* Encode a word that is not cut.  'out' has room for it. */
 static int encode_piece (const struct subword *s, struct subword_scratch *scratch,
                          const char *word, size_t size, struct token_buffer *out,
                          struct mg_error *err)

@@ -31,7 +31,7 @@ static int unknown_type (const char *type, struct mg_error *err)
                          type, NUM_OPS > 1 ? "one of " : "", names);
 }
 
-/* The numbers are as the type wants them. */
+/* Check that the numbers are those that the type wants. */
 static int check_numbers (const struct tokenizer_ops *ops, const struct tokenizer_files *files,
                           struct mg_error *err)
 {
@@ -43,7 +43,7 @@ static int check_numbers (const struct tokenizer_ops *ops, const struct tokenize
     return 0;
 }
 
-/* The files are as the type wants them. */
+/* Check that the files are those that the type wants. */
 static int check_files (const struct tokenizer_ops *ops,
                         const struct tokenizer_files *files, struct mg_error *err)
 {

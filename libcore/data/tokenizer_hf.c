@@ -17,7 +17,7 @@
 struct hf {
     struct tokenizer_json *owned; /* NULL in a fork */
     const struct tokenizer_json *json;
-    bool around; /* put what the post-processor puts around a text */
+    bool around; /* put around a text what the post-processor puts there */
     struct regex_scratch *regex;
     struct splitter_scratch words;
     struct subword_scratch subwords;
@@ -138,7 +138,7 @@ static int encode_normal (struct run *run, const struct normal_text *text, size_
                          text->head > from ? text->head - from : 0, take_word, run, err);
 }
 
-/* A part of the text that has no token which is found as it is. */
+/* Encode a part of the text in which no added token occurs. */
 static int encode_part (struct run *run, const char *text, size_t size, bool at_start,
                         struct mg_error *err)
 {

@@ -59,7 +59,7 @@ static int32_t eod (const void *impl)
     return ((const struct null_tokenizer *)impl)->eod;
 }
 
-/* With a blank behind it, so that the texts of several tokens are a text. */
+/* The text has a blank at its end, so that the texts of several tokens make one text. */
 static const char *token (const void *impl, int32_t id, size_t *size)
 {
     const struct null_tokenizer *n = impl;
@@ -73,7 +73,7 @@ static int is_space (char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* The number that begins at text[*at], and step over it. */
+/* Read the number that begins at text[*at], and step over it. */
 static int read_id (const struct null_tokenizer *n, const char *text, size_t size, size_t *at,
                     int32_t *id, struct mg_error *err)
 {

@@ -24,7 +24,7 @@ static size_t find_row (const struct word_count *c, const char *word, size_t siz
     return at;
 }
 
-/* Twice the words, and rows for them. */
+/* Double the room for words, and for their rows. */
 static int grow (struct word_count *c, struct mg_error *err)
 {
     size_t max = c->max_words ? 2 * c->max_words : FIRST_WORDS;

@@ -120,7 +120,7 @@ static const struct backend *find_planned (const struct device_config *config)
     return NULL;
 }
 
-/* From here on kernels are only planned. */
+/* Replace the device's kernels by those of a plan, which compute scratch memory alone. */
 static void plan_kernels (struct mg_device *device, const struct backend *b)
 {
     device->planned = b->name;

@@ -275,7 +275,7 @@ static void copy_describe (const struct work *work, char *text, size_t max)
     snprintf (text, max, "%s of %zu bytes", copy->from ? "copy" : "set", copy->size);
 }
 
-/* At once where nothing is before it, else in its turn. */
+/* Copy at once if no work is before the copy, else enqueue the copy. */
 static int enqueue_copy (struct mg_stream *base, const struct copy *want, struct mg_error *err)
 {
     struct cpu_stream *stream = (struct cpu_stream *)base;
@@ -376,7 +376,7 @@ static void wait_release (struct work *work)
     pool_put (wait->pool, wait);
 }
 
-/* What the other lane is at is what this one waits for. */
+/* Describe the work of the other lane, for which this lane waits. */
 static void wait_describe (const struct work *work, char *text, size_t max)
 {
     queue_lane_describe (((const struct wait *)work)->lane, text, max);

@@ -128,7 +128,7 @@ static void end_work (void *arg)
     guard_close (arg);
 }
 
-/* Says where, and lets the access be made again without a handler: then it ends the process. */
+/* Print the address.  The access is then made again without a handler, and ends the process. */
 static void on_segv (int signal, siginfo_t *info, void *context)
 {
     static const char what[] = "guarded device: the host touched device memory at 0x";
@@ -286,7 +286,7 @@ static int guarded_set (struct mg_stream *stream, void *to, int byte, size_t siz
 
 /* --- kernels --- */
 
-/* All of them are of device memory, or NULL. */
+/* Check that each pointer of the arguments points to device memory or is NULL. */
 static int check_args (const struct guard *g, enum kern_op op, const void *args,
                        struct mg_error *err)
 {

@@ -36,7 +36,7 @@ struct capture {
     int num_streams;
     size_t nodes;
     char layer[PLACE_MAX], phase[PLACE_MAX]; /* what is captured, for texts */
-    struct mg_error refused; /* the first thing that was; empty: nothing */
+    struct mg_error refused; /* the first thing that was refused; empty: nothing */
 };
 
 /* The thread's capture. */

@@ -40,8 +40,8 @@ static void add_loss (struct gpt_maker *m, int logits, bool mtp)
     gpt_phase (m, &p);
 }
 
-/* Who reads the output of a head's norm: no layer, a layer, or a layer from which no gradient comes
- * back.
+/* The reader of the output of a head's norm: no layer, a layer, or a layer from which no gradient
+ * comes back.
  */
 enum reader { NO_READER, READER, DETACHED_READER };
 
@@ -58,8 +58,8 @@ static int add_wanted (struct gpt_maker *m, int x)
     return y;
 }
 
-/* 'mtp': of a layer for multi-token prediction, whose loss may not train the weight of the output
- * layer.
+/* 'mtp': the head is that of a layer for multi-token prediction, whose loss may not train the
+ * weight of the output layer.
  */
 static void add_head (struct gpt_maker *m, const char *norm_weight, const char *norm_bias,
                       enum reader reader, bool mtp)

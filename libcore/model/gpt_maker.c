@@ -90,7 +90,7 @@ int gpt_positions (struct gpt_maker *m)
     return m->positions;
 }
 
-/* Scratch of the layer; the largest that is asked for. */
+/* The scratch tensor of the layer, as large as the largest request. */
 static int scratch_once (struct gpt_maker *m, int *t, const char *name, struct nn_extent rows,
                          int64_t cols)
 {

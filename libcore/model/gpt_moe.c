@@ -16,7 +16,7 @@ struct half {
     struct nn_extent rows, choices, work; /* of this rank's tokens, of their choices, of its experts
                                              in a round */
     bool alone;              /* this rank has all experts */
-    bool add;                /* something writes the gradient of the hidden state before */
+    bool add;                /* an earlier phase writes the gradient of the hidden state */
     int operand[MOE_NUM_OPERANDS];
     int shared_fc1, shared_fc2, shared_gate, latent_in, latent_out; /* parameters */
     int norm, dnorm;         /* the normalised hidden state, and its gradient for all tokens */
@@ -24,7 +24,8 @@ struct half {
     struct gpt_sum sum;
 };
 
-/* Kept for the backward pass, unless the whole half is computed again. */
+/* The life of a tensor of the backward pass: it is kept, unless the whole half is computed again.
+ */
 static int kept (struct half *h, const char *name, enum layer_type type, struct nn_extent rows,
                  int64_t cols)
 {
@@ -49,7 +50,7 @@ static int wide_gradient (struct half *h, const char *name, enum layer_type type
     return t;
 }
 
-/* A phase that writes its result, or adds to it. */
+/* Append a phase that writes its result, or adds to it. */
 static void phase_to (struct half *h, const char *name, const struct layer_op *op, bool adds)
 {
     struct phase p = { .name = name, .op = op, .adds = adds };
@@ -257,7 +258,7 @@ static void add_more_tensors (struct half *h)
     o[MOE_MORE_ACT] = scratch (h, "moe_more_act", LAYER_OF_MODEL, h->work, h->x->local_ffn);
 }
 
-/* Rows that an exchange moves, and a number for each. */
+/* The tensors of rows that an exchange moves, and of one number for each row. */
 static void add_pair (struct half *h, const char *name, const char *prob_name, int operand,
                       int prob, struct nn_extent rows)
 {
@@ -333,7 +334,7 @@ static int add_gate_score (struct half *h, int *dscore)
     return score;
 }
 
-/* Their sum is in the branch, for this rank's rows. */
+/* Add shared experts, whose sum is in the branch, for this rank's rows. */
 static void add_shared (struct half *h)
 {
     struct gpt_maker *m = h->m;
@@ -416,7 +417,7 @@ static void add_products (struct half *h)
     phase (h, "experts_fc2", &op_moe_fc2);
 }
 
-/* All experts are here: the sender's rows are those of the experts. */
+/* This rank has all experts: the sender's rows are those of the experts. */
 static void add_alone (struct half *h)
 {
     int *o = h->operand;
@@ -485,7 +486,7 @@ static void add_weigh (struct half *h)
     o[MOE_DPROB] = wide_gradient (h, "moe_one", LAYER_FLOAT32, h->rows, 1);
 }
 
-/* Between the router's results and the sum of the experts. */
+/* Append the phases between the router's results and the sum of the experts. */
 static void add_ways (struct half *h)
 {
     int *o = h->operand;

@@ -2,7 +2,7 @@
 
 #include "libcore/model/gpt_private.h"
 
-/* The embedding of later tokens, and its gradient in 'demb'. */
+/* Append the embedding of later tokens.  'demb' has its gradient. */
 static int add_embedding (struct gpt_maker *m, int word, int demb)
 {
     int sum = gpt_branch (m), emb = gpt_hidden (m, "embedding", LIFE_SAVED);

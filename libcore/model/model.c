@@ -142,7 +142,7 @@ static void setup_shapes (struct model *m)
     setup_shape (m, MODEL_EVALUATION, eval_batch (&m->spec), eval_seq (&m->spec));
 }
 
-/* Of transformer layers: what is captured, and what is computed again. */
+/* What of transformer layers is captured, and what is computed again. */
 static int setup_block (struct model *m, struct layer_spec *spec, struct layer_spec *again,
                         struct mg_error *err)
 {
@@ -274,7 +274,7 @@ static int setup_routers (struct model *m, struct mg_error *err)
     return 0;
 }
 
-/* Which layers each chunk of this rank has, and their parameters. */
+/* Find the layers of each chunk of this rank, and their parameters. */
 static int describe_chunks (struct model *m, const struct stages *stages, int rank,
                             struct mg_error *err)
 {
@@ -387,7 +387,7 @@ static int check_rows (const struct nn *nn, const struct nn_shape *shape, struct
                          INT32_MAX);
 }
 
-/* Rules for passes over 'batch' sequences of 'seq' positions. */
+/* Check the rules for passes over 'batch' sequences of 'seq' positions. */
 static int check_passes (const struct model_spec *spec, const struct model_layout *layout,
                          int batch, int seq, const char *prefix, struct mg_error *err)
 {

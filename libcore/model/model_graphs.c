@@ -89,7 +89,7 @@ error:
 
 /* --- how many there are, and how large --- */
 
-/* What a layer adds in 'slots' slots. */
+/* Add the memory of a layer's graphs in 'slots' slots. */
 static void add_memory (const struct model *m, const struct layer *layer, int slots,
                         struct model_graphs *sum, size_t *shared)
 {

@@ -37,7 +37,8 @@ static struct tensor take (struct arena *a, enum mg_dtype dtype, int64_t rows, i
     return t;
 }
 
-/* Index of the tensor of a set that a layer's tensor is; -1: there is none of that name. */
+/* The index, in a set, of the shared tensor with the name of a layer's tensor; -1: there is none.
+ */
 static int find_shared (const struct shared_set *set, const struct layer_tensor *row)
 {
     for (int i = 0; i < set->num_tensors; i++) {
@@ -49,7 +50,7 @@ static int find_shared (const struct shared_set *set, const struct layer_tensor 
     return -1;
 }
 
-/* The set of shared tensors that has a tensor of a layer; -1: it is none of them. */
+/* The set of shared tensors that has the tensor of a layer; -1: no set has it. */
 static int set_of (const struct layer *layer, const struct layer_tensor *row)
 {
     const struct layer_unit *unit = &layer->unit;
@@ -136,7 +137,9 @@ static struct tensor carve_tensor (const struct model *m, const struct layer *la
     return t;
 }
 
-/* What the layers of a chunk keep in a slot; 'tensor' has room for those of all layers. */
+/* Carve the memory that the layers of a chunk keep in a slot.  'tensor' has room for the tensors of
+ * all layers.
+ */
 static void carve_chunk (const struct model *m, const struct chunk *chunk,
                          const struct slot *s, struct tensor *tensor, struct arena *a)
 {
@@ -154,7 +157,9 @@ static void carve_chunk (const struct model *m, const struct chunk *chunk,
     }
 }
 
-/* A slot of a pool: inputs, boundaries, and the layers of each of its chunks in the same place. */
+/* Carve a slot of a pool: inputs, boundaries, and the layers of each chunk of the pool in the same
+ * place.
+ */
 static void carve_slot (const struct model *m, int pool, struct slot *s, struct arena *a)
 {
     const struct nn_shape *shape = &m->planned;
@@ -308,7 +313,7 @@ static int grow_sets (struct shared *s, int set, struct mg_error *err)
     return 0;
 }
 
-/* Room for a tensor of a layer in a set of shared ones. */
+/* Make room for a layer's tensor in a set of shared tensors. */
 static int add_shared (struct model *m, const struct layer *layer, int i, int k,
                        struct mg_error *err)
 {
@@ -512,7 +517,7 @@ static int bind_slots (struct model *m, int p, int slots, struct arena *a, struc
     return 0;
 }
 
-/* Tell parameters where passes read their scales. */
+/* Point parameters to the scales that passes read. */
 static void bind_scales (struct model *m)
 {
     struct tensor scales = { .dtype = MG_FLOAT32 };
@@ -526,7 +531,7 @@ static void bind_scales (struct model *m)
     }
 }
 
-/* Slots of all pools, 'slots' NULL: one each. */
+/* Bytes of the slots of all pools.  'slots' NULL: each pool has one. */
 static int bind_all (struct model *m, const int *slots, struct arena *a, struct mg_error *err)
 {
     carve_shared (m, &m->shared, false, a);
@@ -822,7 +827,7 @@ static int bind_routed (struct model *m, const int *slots, struct mg_error *err)
     return 0;
 }
 
-/* The host's side of the values, and of the results, of an iteration. */
+/* Make the host's side of an iteration's values and results. */
 static int bind_values (struct model *m, struct mg_error *err)
 {
     if (!(m->values = device_host_alloc (m->device, values_bytes (m), err))

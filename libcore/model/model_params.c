@@ -63,8 +63,8 @@ static void share_embedding (struct model_describer *d, struct layer *layer, int
     }
 }
 
-/* If heads share the output layer, it comes behind all other parameters.  That of one head does so
- * anyway.
+/* If heads share the output layer, it comes behind all other parameters.  The output layer of a
+ * single head is there anyway.
  */
 static void share_output (struct model_describer *d, struct layer *layer, int i)
 {
@@ -102,7 +102,7 @@ static void describe_copy (struct model_describer *d, const struct model_part *p
     d->copy = (size_t)(d->next - d->first);
 }
 
-/* The weight of the output layer that the 'n' layers of the last stage share. */
+/* Find the weight of the output layer that the 'n' layers of the last stage share. */
 static void describe_output (struct model_describer *d, const struct model_part *part,
                              struct layer *layers, int n)
 {

@@ -65,7 +65,7 @@ const struct tensor *model_logits (const struct model *m)
     return NULL;
 }
 
-/* Tell a hook, if there is one, of a layer's parameters. */
+/* Call the hook, if there is one, for a layer's parameters. */
 static int tell (const struct layer *layer, const struct model_hooks *hooks,
                  int (*hook) (void *arg, size_t first, size_t n, struct mg_error *err),
                  struct mg_error *err)

@@ -96,7 +96,7 @@ static struct place place_of (const struct names *names, const struct names_sche
     return at;
 }
 
-/* Room for one more in an array; NULL if out of memory, and the array stays. */
+/* Make room for one more element in an array.  NULL if out of memory; the array then stays. */
 static void *grow (void *array, size_t n, size_t *max, size_t size)
 {
     size_t want = n < 32 ? 64 : 2 * n;
@@ -200,7 +200,7 @@ static int add_tensor (struct names *names, const struct names_scheme *scheme,
     return append (names, &t, err);
 }
 
-/* Every foreign tensor that has rows of the last parameter, by a table. */
+/* Add every foreign tensor that has rows of the last parameter, by a table. */
 static int add_tensors (struct names *names, const struct names_scheme *scheme,
                         const struct names_row *table, const struct layer_param *p,
                         const struct place *at, unsigned *held, struct mg_error *err)
@@ -213,7 +213,7 @@ static int add_tensors (struct names *names, const struct names_scheme *scheme,
     return 0;
 }
 
-/* A parameter, and every foreign tensor that has rows of it. */
+/* Add a parameter, and every foreign tensor that has rows of it. */
 static int add_named (struct names *names, const struct names_scheme *scheme,
                       const struct layer_param *p, const struct place *at, struct mg_error *err)
 {
@@ -251,7 +251,7 @@ int names_add_layer (struct names *names, const struct names_scheme *scheme,
     return 0;
 }
 
-/* The state of a router, which is no parameter. */
+/* Add the state of a router, which is no parameter. */
 static int add_router (struct names *names, const struct names_scheme *scheme,
                        const struct model_moe *moe, const char *prefix, int number,
                        struct mg_error *err)
@@ -323,8 +323,9 @@ static int add_layers (struct names *names, const struct names_scheme *scheme,
     return rc;
 }
 
-/* Copies of a parameter in each layer for multi-token prediction.  If the output layer is the word
- * embedding, which is the first parameter, its copies are of that.
+/* Add the copies that each layer for multi-token prediction has of a parameter.  If the output
+ * layer is the word embedding, the first parameter, copies of the output layer are copies of that
+ * parameter.
  */
 static int add_copies (struct names *names, const struct names_row *row, int layers,
                        struct mg_error *err)

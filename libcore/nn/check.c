@@ -27,7 +27,7 @@ void check_clear (struct check *c)
     c->sum = c->found = NULL;
 }
 
-/* Microbatches only count where there are several. */
+/* Name the microbatch only if there are several. */
 static int64_t order_of (const struct check *c, const struct check_place *place)
 {
     int64_t order = place->pass;

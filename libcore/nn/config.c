@@ -120,7 +120,9 @@ static int check_moe_sizes (const struct model_config *c, struct mg_error *err)
     return 0;
 }
 
-/* How experts are chosen: what has no meaning without topk experts by their scores. */
+/* Refuse settings of the choice of experts that mean nothing unless topk experts are chosen by
+ * scores.
+ */
 static int check_choice (const struct model_moe *m, struct mg_error *err)
 {
     static const char *const names[] = { [MOE_SINKHORN] = "sinkhorn",
@@ -262,7 +264,7 @@ static void set_expert_args (const struct model_config *c, struct margs *args, c
     args->text[MARG_ROUTER_BALANCING] = m->choice == MOE_QUANTILE ? "quantile_balancing" : NULL;
 }
 
-/* The rules that arguments have, too. */
+/* Check the rules that the arguments keep, too. */
 static int check_rules (const struct model_config *c, const struct model_layout *layout,
                         struct mg_error *err)
 {

@@ -250,7 +250,7 @@ int layer_spec_forward_only (struct layer_spec *spec, struct mg_error *err)
 
 /* --- what phases cost --- */
 
-/* Norms, activations and dropout take about so many for an element that they write. */
+/* Operations that a norm, an activation or dropout takes for each element that it writes. */
 enum { FLOPS_EACH = 10 };
 
 static double written_flops (const struct layer_spec *spec, const struct phase *phase,
@@ -500,7 +500,7 @@ struct tensor layer_tensor_of (const struct nn *nn, const struct layer_spec *spe
 
 /* --- operands --- */
 
-/* The index of an operand for which a phase asks. */
+/* The index of the operand for which a phase asks. */
 static int ask (const struct pass *pass, const struct phase *phase, int operand)
 {
     if (pass->asked)
@@ -663,7 +663,7 @@ static void place (const struct pass *pass, const struct phase *phase)
     graph_place (text, phase->name);
 }
 
-/* What a half asks for, its operation must say in its table. */
+/* Check that the table of the operation has every operand for which a half asks. */
 static int check_asked (const struct phase *phase, bool backward,
                         const uint64_t asked[ASKED_WORDS], struct mg_error *err)
 {

@@ -83,7 +83,7 @@ static bool collide (unsigned left, unsigned access)
            && ((left & writes) ? (access & (writes | OPERAND_READ)) != 0 : (access & writes) != 0);
 }
 
-/* A phase must not get in the way of the work that 'left' has left. */
+/* Check that a phase accesses no memory that the work in 'left' still uses. */
 static int check_touch (const struct layer_spec *spec, const struct phase *phase, bool backward,
                         const struct phase *left, bool left_backward, struct mg_error *err)
 {
@@ -103,7 +103,9 @@ static int check_touch (const struct layer_spec *spec, const struct phase *phase
     return 0;
 }
 
-/* The work that a phase leaves uses some operand, or its table is not complete. */
+/* Check that the work that a phase leaves uses an operand: else the table of the operation is not
+ * complete.
+ */
 static int check_starts (const struct layer_spec *spec, const struct phase *phase, bool backward,
                          struct mg_error *err)
 {
@@ -116,7 +118,7 @@ static int check_starts (const struct layer_spec *spec, const struct phase *phas
                          nn_side_text (backward ? phase->op->starts_bwd : phase->op->starts_fwd));
 }
 
-/* One direction of a phase: what it awaits is done first. */
+/* Check one direction of a phase.  The work that the phase awaits is done first. */
 static int leave (struct aside *a, const struct phase *phase, bool backward, struct mg_error *err)
 {
     unsigned awaits = backward ? phase->op->awaits_bwd : phase->op->awaits_fwd;
@@ -140,7 +142,7 @@ static int leave (struct aside *a, const struct phase *phase, bool backward, str
     return starts ? check_starts (a->spec, phase, backward, err) : 0;
 }
 
-/* Nothing is left of what began after 'before'. */
+/* Check that no work is left that began after 'before'. */
 static int check_left (const struct aside *a, const struct aside *before, struct mg_error *err)
 {
     for (unsigned side = 1; side < NN_ALL_SIDES; side <<= 1) {
@@ -293,7 +295,7 @@ static int plan_again (struct layer_spec *spec, int i, bool *known, struct mg_er
     return check_again (spec, spec->again[i], known, err);
 }
 
-/* What is left of the forward pass for the backward pass. */
+/* Find what the forward pass leaves for the backward pass. */
 static int keep_known (const struct layer_spec *spec, bool *known, struct mg_error *err)
 {
     for (int t = 1; t <= spec->num_tensors; t++) {
@@ -309,7 +311,7 @@ static int keep_known (const struct layer_spec *spec, bool *known, struct mg_err
     return 0;
 }
 
-/* What there is before the first phase. */
+/* The tensors that are there before the first phase. */
 static bool is_given (enum layer_life life)
 {
     return life == LIFE_INPUT || life == LIFE_BATCH || life == LIFE_CACHE;

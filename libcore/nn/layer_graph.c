@@ -196,8 +196,8 @@ static int compare (const struct layer_graph *g, const struct pass *pass, struct
     return 0;
 }
 
-/* True if nothing has changed, which is usual, found without a look at each thing alone.  If false,
- * compare() decides.
+/* True if nothing has changed.  The comparison of whole runs of tensors is fast, and compare()
+ * finds what differs.
  */
 static bool is_same (const struct layer_graph *g, const struct pass *pass)
 {

@@ -21,7 +21,7 @@ struct counter {
     const struct grid *grid;
     int ranks_per_node;
     int ep, group_size;
-    int64_t *rows; /* [ep]: choices of one rank that are of the experts of an ep rank */
+    int64_t *rows; /* [ep]: choices that one rank has for the experts of an ep rank */
 
     /* of the group at hand */
     int *rank, *ep_of, *etp_of, *node;
@@ -179,7 +179,7 @@ static void count_group (struct counter *c, int index, const int64_t *layers,
         add_flow (t, &c->flow[i], layers[grid_coord (c->grid, true, MG_AXIS_PP, c->rank[i])]);
 }
 
-/* What the experts of each ep rank get: of one rank, and of all. */
+/* Compute what the experts of each ep rank get from one rank, and from all ranks. */
 static void count_rows (struct counter *c, int etp, struct moe_traffic *t)
 {
     int own = c->load->experts / c->ep;

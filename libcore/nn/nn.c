@@ -217,8 +217,8 @@ static int64_t least (int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* What exceeds the bound of --moe-expert-rank-capacity-factor is left to further rounds; a bound
- * above what can come is of no use.
+/* Rows of a round.  Rows above the bound of --moe-expert-rank-capacity-factor are left to further
+ * rounds.  The bound is at most the number of rows that can come.
  */
 void nn_set_rows (const struct nn *nn, struct nn_shape *shape)
 {

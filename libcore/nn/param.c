@@ -124,7 +124,7 @@ void param_format_name (const struct param *p, const char *prefix, int64_t exper
         snprintf (name, PIECE_NAME_MAX, "%s%s", prefix, p->name);
 }
 
-/* A piece that begins where run 'i' of the part does. */
+/* Make the piece that begins at the begin of run 'i' of the part. */
 static void describe (const struct param *p, const char *prefix, int64_t i, struct piece *piece)
 {
     int64_t row = first_row (p, i), expert = p->expert ? row / p->global[0] : 0;

@@ -70,7 +70,7 @@ static double scale_llama3 (const struct rope_config *c, double f)
     return (1 - smooth) * f / c->factor + smooth * f;
 }
 
-/* The pair, not a whole one, that turns so often over the original length. */
+/* The index of the pair, a fraction, that turns so often over the original length. */
 static double pair_of (const struct rope_config *c, int pairs, double turns)
 {
     return 2.0 * pairs * log (c->original / (turns * 2 * M_PI)) / (2 * log (c->base));

@@ -33,13 +33,13 @@ static struct nn_heads values_of (const struct nn *nn)
     return h;
 }
 
-/* Elements of the queries of a group. */
+/* Number of elements of a group's queries in a row. */
 static int64_t query_width (const struct nn *nn)
 {
     return nn->local_heads / nn->local_groups * nn->head_dim;
 }
 
-/* Without a norm of heads all three are in the fused product. */
+/* Queries, keys and values are all in the fused product, unless heads are normalised. */
 struct attention_operands attention_local (const struct nn *nn, const struct tensor *query,
                                            const struct tensor *key, const struct tensor *value)
 {
@@ -312,13 +312,13 @@ static int attention_bwd (const struct pass *pass, const struct phase *phase,
     return kern_attention_bwd (pass->nn->kern, &a, pass->nn->compute, err);
 }
 
-/* Two for each channel of a head, in scores and in context. */
+/* Two operations for each channel of a head, in the scores and in the context. */
 double attention_pair_flops (const struct nn *nn, double pairs)
 {
     return 2 * pairs * (double)nn->config.num_heads * (double)(nn->head_dim + nn->head_dim_v);
 }
 
-/* Of the pairs, Megatron-LM counts half for the causal mask. */
+/* Megatron-LM counts half of the pairs because of the causal mask. */
 double attention_flops (const struct layer_spec *spec, const struct phase *phase,
                         const struct nn *nn, const struct nn_shape *shape)
 {

@@ -64,8 +64,8 @@ const struct layer_op op_cache_keys = {
 
 /* --- attention --- */
 
-/* The call of a sequence whose rows begin with 'row', from that of the whole pass; row 'key' of the
- * keys and values is of position 0.
+/* Make the call of one sequence from the call of the whole pass.  The sequence's rows begin with
+ * 'row', and row 'key' of the keys and values is position 0.
  */
 static struct kern_attention_fwd call_of (const struct pass *pass, const struct phase *phase,
                                           const struct kern_attention_fwd *whole,
@@ -117,7 +117,7 @@ static int attention_fwd (const struct pass *pass, const struct phase *phase, st
     return clear_rest (pass, phase, row, err);
 }
 
-/* Each row meets all keys before the first row, and of the sequence's own rows half. */
+/* Each row meets all keys before the pass, and half of the sequence's own rows. */
 static double cached_flops (const struct layer_spec *spec, const struct phase *phase,
                             const struct nn *nn, const struct nn_shape *shape)
 {
@@ -236,7 +236,7 @@ static int attention_latents_fwd (const struct pass *pass, const struct phase *p
     return clear_rest (pass, phase, row, err);
 }
 
-/* Those of the product are of all keys. */
+/* The keys and values of the product are those of all positions. */
 static double latents_flops (const struct layer_spec *spec, const struct phase *phase,
                              const struct nn *nn, const struct nn_shape *shape)
 {
@@ -271,7 +271,9 @@ const struct layer_op op_attention_latents = {
 
 /* --- the head --- */
 
-/* Each rank takes the rows that it has, and zeros for the others: the sum is exact. */
+/* Each rank fills in the rows that it has, and zeros for the others.  So the sum over the ranks is
+ * exact.
+ */
 static int take_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
     const struct nn *nn = pass->nn;

@@ -10,7 +10,9 @@
 
 #include "libcore/ops/ops.h"
 
-/* Columns of the group that this rank uses: 'n' from 'first' on are at 'own' in its tensor. */
+/* Columns of the group that this rank uses: 'n' columns from 'first' on, which are at 'own' in its
+ * tensor.
+ */
 struct span {
     int64_t first, own, n;
 };

@@ -10,7 +10,7 @@
 
 /* --- products without communication --- */
 
-/* Row 0 of those that belong to 'rows' rows of this rank. */
+/* The first of the latent's rows that belong to the 'rows' rows of this rank. */
 static void *rows_of (const struct pass *pass, const struct tensor *t, int64_t rows)
 {
     return rows < t->live ? nn_own_rows (pass->nn, pass->shape, t) : tensor_at (t, 0);

@@ -14,7 +14,7 @@ struct linear {
     int64_t rows;
     struct param *weight, *bias; /* bias NULL: none */
     void *converted;             /* of nn_weight() */
-    bool logits; /* Y is float32, dY is in its place with rows of its length */
+    bool logits; /* Y is float32, and dY takes Y's place with rows of Y's length */
 };
 
 static int64_t dy_stride (const struct linear *l)
@@ -81,7 +81,7 @@ static int weight_gradient (const struct linear *l, const void *dy, const void *
     return kern_col_sum (nn->kern, &sum, nn->compute, err);
 }
 
-/* 'y': the operand that has the rows of the product. */
+/* Multiply.  'y' is the operand with the rows of the product. */
 static struct linear column (const struct pass *pass, const struct phase *phase, int y)
 {
     return (struct linear){

@@ -248,7 +248,7 @@ const struct layer_op op_moe_unpermute = {
 
 /* --- the first round --- */
 
-/* Enqueue the transfer of rows and of a number a row, there or back. */
+/* Enqueue the transfer of rows, and of one number for each row, to the experts or back. */
 static int transfer (const struct pass *pass, const struct phase *phase, int64_t round, int rows,
                      int prob, bool back, struct mg_error *err)
 {
@@ -266,7 +266,7 @@ static int dispatch_fwd (const struct pass *pass, const struct phase *phase, str
     return transfer (pass, phase, 0, MOE_SENT, MOE_SENT_PROB, false, err);
 }
 
-/* The backward pass only waits for the gradients. */
+/* In the backward pass, only wait for the gradients. */
 const struct layer_op op_moe_dispatch = {
     .name = "moe_dispatch",
     .starts_fwd = NN_EP_SIDE,
@@ -286,7 +286,7 @@ static int sort_fwd (const struct pass *pass, const struct phase *phase, struct 
     return moe_take (pass, phase, 0, &moe_first, err);
 }
 
-/* The gradients of a round's rows, on their way back to the senders. */
+/* Send the gradients of a round's rows back to the senders. */
 static int send_gradients (const struct pass *pass, const struct phase *phase, int64_t round,
                            struct mg_error *err)
 {
@@ -329,7 +329,7 @@ const struct layer_op op_moe_sort = {
     .bwd = sort_bwd,
 };
 
-/* What the experts made of a round's rows goes back to the senders. */
+/* Send the experts' results of a round back to the senders. */
 static int send_back (const struct pass *pass, const struct phase *phase, int64_t round,
                       struct mg_error *err)
 {
@@ -340,7 +340,7 @@ static int send_back (const struct pass *pass, const struct phase *phase, int64_
     return moe_transfer_wait (pass, err);
 }
 
-/* The gradient of that comes to the experts. */
+/* Receive the gradients of the experts' results. */
 static int take_gradient (const struct pass *pass, const struct phase *phase, int64_t round,
                           struct mg_error *err)
 {
@@ -357,7 +357,7 @@ static int combine_fwd (const struct pass *pass, const struct phase *phase, stru
     return send_back (pass, phase, 0, err);
 }
 
-/* Further rounds may have left another order. */
+/* Make the order of round 0 again: further rounds may have left another one. */
 static int combine_bwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
     if (moe_order (pass, phase, 0, pass_tensor (pass, phase, MOE_BEGIN), err) < 0)

@@ -109,7 +109,7 @@ int moe_transfer_wait (const struct pass *pass, struct mg_error *err)
 
 /* --- expert-tensor-parallel ranks, which have the same experts --- */
 
-/* What each of them has received, one behind the other. */
+/* Gather what each of these ranks has received, one behind the other. */
 static int gather_parts (const struct pass *pass, int64_t round, const struct tensor *own,
                          const struct tensor *all, struct mg_error *err)
 {
@@ -127,7 +127,9 @@ static int gather_parts (const struct pass *pass, int64_t round, const struct te
     return exchange (x->etp, &l, own, all, pass->nn->compute, err);
 }
 
-/* Each gets the summands of its own rows and adds them up, in the order of the ranks. */
+/* Each of these ranks gets the summands of its own rows and adds them up, in the order of the
+ * ranks.
+ */
 static int sum_parts (const struct pass *pass, int64_t round, const struct tensor *all,
                       const struct tensor *summands, const struct tensor *own,
                       struct mg_error *err)
@@ -185,7 +187,7 @@ static int move_rows (const struct pass *pass, int64_t rows, const int32_t *sour
     return kern_row_gather (pass->nn->kern, &k, pass->nn->compute, err);
 }
 
-/* Rows that were received, by local expert. */
+/* Sort the received rows by local expert. */
 static int sort (const struct pass *pass, const struct phase *phase, int64_t round, bool prob,
                  const struct tensor *sorted, struct mg_error *err)
 {

@@ -6,7 +6,7 @@
 
 #include "libcore/ops/moe_exchange.h"
 
-/* One of the three products of a weight; rows that are read and written by their number. */
+/* Run one of the three products of a weight.  Rows may be read and written by their number. */
 static int multiply (const struct pass *pass, const struct param *w, enum kern_expert_form form,
                      const struct tensor *begin, const struct tensor *x, const struct tensor *y,
                      void *weight, bool accumulate, struct mg_error *err)
@@ -106,7 +106,7 @@ int moe_fc1_bwd (const struct pass *pass, const struct phase *phase, const struc
                           err);
 }
 
-/* Rows that there are: the number behind the experts' first rows. */
+/* The number of rows: it is behind the experts' first rows. */
 static const int64_t *live_rows (const struct pass *pass, const struct phase *phase,
                                  const struct moe_kept *kept)
 {
@@ -137,7 +137,7 @@ int moe_act_fwd (const struct pass *pass, const struct phase *phase, const struc
     return kern_expert_act_fwd (nn->kern, &k, nn->compute, err);
 }
 
-/* The probability's gradient, of the activation and of the bias behind it. */
+/* Compute the probability's gradient, from the activation and from the bias behind it. */
 int moe_act_bwd (const struct pass *pass, const struct phase *phase, const struct moe_kept *kept,
                  struct mg_error *err)
 {
@@ -218,7 +218,7 @@ static int fc2_bwd (const struct pass *pass, const struct phase *phase, struct m
     return moe_fc2_bwd (pass, phase, &moe_first, err);
 }
 
-/* Those of topk experts for each token. */
+/* Operations of topk experts for each token. */
 static double product_flops (const struct layer_spec *spec, int weight, const struct nn *nn,
                              const struct nn_shape *shape)
 {

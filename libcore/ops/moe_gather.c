@@ -21,7 +21,7 @@ static int all_gather (const struct pass *pass, const struct tensor *own, const 
                                nn->compute, err);
 }
 
-/* The sum over the ranks of this rank's part of 'all', there. */
+/* Sum this rank's part of 'all' over the ranks, in place. */
 static int reduce_scatter (const struct pass *pass, const struct tensor *all, void **own,
                            struct mg_error *err)
 {
@@ -197,7 +197,7 @@ static int select_rows (const struct pass *pass, const struct phase *phase, int6
     return take (pass, phase, rows, 1, pass_tensor (pass, phase, MOE_ALL_PROB), prob, err);
 }
 
-/* Gradients of a round's rows to the tokens. */
+/* Add the gradients of a round's rows to the tokens' gradients. */
 static int put_gradients (const struct pass *pass, const struct phase *phase, bool add,
                           struct mg_error *err)
 {
@@ -247,7 +247,7 @@ const struct layer_op op_moe_select = {
     .bwd = select_bwd,
 };
 
-/* What the experts made of a round's rows, to the tokens. */
+/* Add the experts' results of a round to the tokens. */
 static int put_rows (const struct pass *pass, const struct phase *phase, int64_t round,
                      struct mg_error *err)
 {
@@ -298,7 +298,7 @@ const struct layer_op op_moe_put = {
 
 /* --- further rounds --- */
 
-/* Here the gradients of round 1 are the first: those of round 0 are added to them later. */
+/* The gradients of round 1 are written here.  Those of round 0 are added later. */
 static int give_gradients (const struct pass *pass, const struct phase *phase, int64_t round,
                            struct mg_error *err)
 {

@@ -2,7 +2,7 @@
 
 #include "libcore/ops/moe_exchange.h"
 
-/* The rows of a round come, and the experts compute up to the activation. */
+/* Receive the rows of a round, and compute the experts up to the activation. */
 static int begin_round (const struct moe_way *way, const struct pass *pass,
                         const struct phase *phase, int64_t round, const struct moe_kept *kept,
                         struct mg_error *err)

@@ -26,7 +26,7 @@ static int64_t stream_before (const struct moe_routes *r, int end, int etp, int 
     return n;
 }
 
-/* Of 'n' rows from row 'first' of a stream on, those of a round. */
+/* The number of rows of a round among 'n' rows of a stream, from row 'first' on. */
 static struct moe_span clip (const struct moe_routes *r, int64_t round, int64_t first, int64_t n)
 {
     int64_t begin = round * r->limit, end = begin + r->limit, last = first + n;

@@ -29,7 +29,7 @@ static struct kern_gemm_double product (const struct pass *pass, const struct ph
                                       .bias_dtype = dtype };
 }
 
-/* In float32 where that is what all types are, or what is accumulated is float32 anyway. */
+/* Compute in float32 if all types are float32, or if sums are float32 anyway. */
 static int multiply (const struct nn *nn, const struct kern_gemm_double *g, struct mg_error *err)
 {
     const struct kern_gemm narrow = {
@@ -78,7 +78,7 @@ static int jitter (const struct pass *pass, const struct phase *phase, const voi
     return kern_jitter (nn->kern, &k, nn->compute, err);
 }
 
-/* What the router's product takes: x, or x with noise, made anew. */
+/* The input of the router's product: x, or x with noise, which is made again. */
 static const void *input (const struct pass *pass, const struct phase *phase,
                           struct mg_error *err)
 {
@@ -163,7 +163,7 @@ static int bias_gradient (const struct pass *pass, const struct phase *phase, st
     return bias ? kern_col_sum (pass->nn->kern, &sum, pass->nn->compute, err) : 0;
 }
 
-/* The gradient of what the product took, added to that of x. */
+/* Add the gradient of the product's input to that of x. */
 static int input_gradient (const struct pass *pass, const struct phase *phase,
                            struct mg_error *err)
 {
@@ -233,7 +233,7 @@ const struct layer_op op_moe_router = {
 
 /* --- auxiliary losses --- */
 
-/* One of them: what its scores are multiplied by, and over which ranks it counts. */
+/* An auxiliary loss: the factor of its scores, and the ranks over which it counts. */
 struct balance {
     int operand;          /* of its slopes */
     enum moe_loss loss;
@@ -254,8 +254,8 @@ static struct balance balance_of (const struct pass *pass, enum moe_loss loss)
                              .tokens = (double)s->whole_seq * (seq ? 1 : (double)s->batch) };
 }
 
-/* What a loss counts for, besides the weight of the microbatch.  A sum over tokens is divided by
- * the tokens of the global batch later.
+/* The factor of a loss besides the weight of the microbatch.  If the main loss is a sum over
+ * tokens, which the tokens of the global batch divide later, the factor makes up for that.
  */
 static double loss_scale (const struct pass *pass)
 {
@@ -296,7 +296,7 @@ static double coeff_of (const struct pass *pass, enum moe_loss loss)
     return c->moe.aux_coeff[loss] / (repeated ? c->mtp_num_layers : 1);
 }
 
-/* The slopes of a loss, and its value. */
+/* Compute the slopes of a loss, and its value. */
 static int weigh (const struct pass *pass, const struct phase *phase, const struct balance *b,
                   struct mg_error *err)
 {
@@ -407,7 +407,7 @@ static int sinkhorn (const struct pass *pass, const struct kern_router_fwd *k,
     return kern_router_sinkhorn (pass->nn->kern, &s, pass->nn->compute, err);
 }
 
-/* The quantiles of all tokens of the sequences, for the next iteration's beta. */
+/* Find the quantiles of all tokens of the sequences, for the next iteration's beta. */
 static int add_quantiles (const struct pass *pass, const struct phase *phase,
                           const struct kern_router *r, struct mg_error *err)
 {

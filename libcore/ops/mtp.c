@@ -92,7 +92,7 @@ static int weight_gradient (const struct pass *pass, const struct phase *phase, 
     return kern_gemm (nn->kern, &g, nn->compute, err);
 }
 
-/* The gradients of a and b, in this rank's own rows. */
+/* Compute the gradients of a and b, in this rank's own rows. */
 static int input_gradients (const struct pass *pass, const struct phase *phase, const void *dy,
                             struct mg_error *err)
 {

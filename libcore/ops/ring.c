@@ -77,7 +77,7 @@ static int start_transfers (const struct pass *pass, const struct ring *r, int i
     return n > 0 ? nn_transfer_start (pass->nn, r->c.outer_comm, list, n, err) : 0;
 }
 
-/* Make step i's call of the first step's: the keys are in a buffer. */
+/* Make the call of step i from that of the first step.  The keys are in a buffer. */
 static void set_step (const struct pass *pass, const struct ring *r, int i,
                       struct kern_attention_fwd *a)
 {
@@ -101,7 +101,7 @@ static int convert (const struct pass *pass, const struct tensor *x, const struc
     return kern_cast (pass->nn->kern, &k, pass->nn->compute, err);
 }
 
-/* Attention to the keys of step i > 0, merged into what there is. */
+/* Attend to the keys of step i > 0, and merge the result into that of the steps before. */
 static int fwd_step (const struct pass *pass, const struct phase *phase, const struct ring *r,
                      int i, const struct tensor *sum, struct mg_error *err)
 {

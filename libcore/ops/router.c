@@ -94,7 +94,7 @@ static int update_beta (struct router_state *s, const struct nn *nn, struct mg_e
 
 /* --- what it was like --- */
 
-/* 'entropy' is the sum of n log n until all are seen, 'dropped' that of n. */
+/* Until all experts are counted, 'entropy' is the sum of n log n and 'dropped' that of n. */
 static void see_tokens (double n, struct router_stats *stats)
 {
     stats->least = n < stats->least ? n : stats->least;

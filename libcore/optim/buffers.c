@@ -52,7 +52,9 @@ static void find_groups (struct buffers *b)
 
 /* --- the layout --- */
 
-/* One without communicators: then no parameter is of that kind. */
+/* The ranks that share a buffer's shards.  A rank without that communicator has no parameter of the
+ * kind, and counts one.
+ */
 static int count_shards (const struct buffers *b, bool expert)
 {
     const struct mg_comm *shard = job_comm_shard (b->job, expert);

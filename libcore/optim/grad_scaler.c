@@ -11,7 +11,7 @@
 
 #include "libcore/optim/grad_scaler.h"
 
-/* True if it is a number above 0 when it is rounded to float32. */
+/* True if 'x', rounded to float32, is a number above 0. */
 static bool is_scale (double x)
 {
     return isfinite (x) && x <= FLT_MAX && (float)x > 0;
@@ -76,8 +76,8 @@ void grad_scaler_update (struct grad_scaler *s, bool overflow)
     }
 }
 
-/* Without hysteresis nothing has grown since the last overflow: it was the last update if no
- * good one is counted.
+/* The scale is at its end if the last update was an overflow at the least scale.  If no good
+ * iteration is counted and no hysteresis is left, the last update was an overflow.
  */
 bool grad_scaler_is_at_end (const struct grad_scaler *s)
 {
@@ -96,7 +96,7 @@ int grad_scaler_restore (struct grad_scaler *s, double scale, int64_t growth_tra
         return mg_error_set (err, EINVAL, "loss scale: %g after %" PRId64 " good iterations "
                              "makes no sense", scale, growth_tracker);
     s->scale = (float)scale;
-    /* a shorter window than the one before must not be overrun for ever */
+    /* the window may be shorter than that of the checkpoint */
     s->growth_tracker = growth_tracker < s->config.growth_interval
                             ? growth_tracker
                             : s->config.growth_interval - 1;

@@ -243,9 +243,10 @@ static void add_member (struct layout *l, bool fresh, int buffer, int bucket)
     g->member[g->num_members++] = (struct layout_member){ buffer, bucket };
 }
 
-/* Group the buckets of buffers [first, end): all together, in the order of the buffers, or
- * each for itself; but there, if some are fp8, the others, which are small and finish last,
- * join its last bucket, so that the first ones need not wait for them.
+/* Group the buckets of buffers [first, end).  With 'together' they are one group, in the order of
+ * the buffers.  Else each bucket is a group, with one exception: if some buffers are fp8, the
+ * buckets of the other buffers, which are small and finish last, join the group of the last fp8
+ * bucket.  So no other fp8 bucket waits for them.
  */
 static void group_buffers (struct layout *l, int first, int end, bool together)
 {

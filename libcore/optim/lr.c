@@ -338,7 +338,7 @@ struct compared {
     const char *(*name_of) (int index);
 };
 
-/* Add it to the list of differences if it is one; returns the list's new length. */
+/* Append a value that differs to the list of differences.  Returns the list's new length. */
 static size_t tell_difference (const struct compared *c, char *list, size_t used, size_t size)
 {
     const char *comma = used > 0 ? ", " : "";

@@ -250,8 +250,8 @@ static int round_params (struct main_params *m, struct mg_error *err)
     return 0;
 }
 
-/* All steps up to the gathering are taken, since other ranks wait in some of them; the first
- * failure counts.
+/* After a failure the other steps up to the gathering are made nevertheless, since other ranks wait
+ * in some of them.  The first failure is returned.
  */
 int main_params_give (struct main_params *m, struct mg_error *err)
 {
@@ -261,7 +261,7 @@ int main_params_give (struct main_params *m, struct mg_error *err)
 
     if (!are_apart (m) && !m->config.float8)
         return 0;
-    /* A gathering that was started before must not overwrite these parameters. */
+    /* A gathering that has begun would overwrite these parameters: end it first. */
     if (buffers_params_needed (b, 0, b->n, err) < 0 || round_params (m, err) < 0)
         rc = -1;
     errnum = errno;

@@ -36,7 +36,7 @@ static float main_scale (const struct main_params *m, size_t range)
     return owned_is_scaled (&m->value, range) ? m->value.place[range].scale : 1;
 }
 
-/* m->found of float8 ranges; 0 of others. */
+/* Find the largest magnitude of each float8 range of this rank, m->found; 0 for other ranges. */
 static int find_own_largest (struct main_params *m, struct mg_error *err)
 {
     struct buffers *b = m->buffers;
@@ -64,7 +64,9 @@ static int find_own_largest (struct main_params *m, struct mg_error *err)
     return 0;
 }
 
-/* The same over all ranks, which wait for one that has failed, too. */
+/* Find the largest magnitudes over all ranks.  A rank that has failed takes part, since the others
+ * wait for it.
+ */
 static int find_largest (struct main_params *m, struct mg_error *err)
 {
     struct mg_error later, *why;

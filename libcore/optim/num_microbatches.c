@@ -139,8 +139,8 @@ static int read_steps (struct num_microbatches *n, const struct batch_config *c,
     return 0;
 }
 
-/* The first sample at which the ramp has gone up 'i' times: it goes by a division that is
- * rounded.
+/* The first sample at which the ramp has gone up 'i' times.  The number of times is the rounded
+ * quotient of doubles, samples / samples_per_increment, cut to an integer.
  */
 static int64_t ramp_from (double samples_per_increment, int64_t i)
 {

@@ -193,7 +193,7 @@ static bool is_apart (const struct optimizer *o, int order)
     return order >= o->config.apart && order - o->config.apart < o->config.num_apart;
 }
 
-/* The norms of the sums that are reduced: returns that of the gradient. */
+/* Compute norms of the reduced sums of squares.  Returns the norm of the gradient. */
 static double find_norms (struct optimizer *o)
 {
     double total = 0, apart = 0;
@@ -368,7 +368,9 @@ static struct kern_adamw update_of (const struct optimizer *o, size_t range,
     return a;
 }
 
-/* Choose the scales that new values will be stored with: compute these a first time. */
+/* Choose the scales with which new values will be stored.  For this the update is computed once
+ * without storing it.
+ */
 static int scale_update (struct optimizer *o, const struct kern_adamw *all,
                          struct mg_error *err)
 {

@@ -122,8 +122,8 @@ int owned_read (const struct owned *v, size_t range, int64_t from, int64_t n, fl
                    : stored_read (v->buffers->host, &s, n, out, &v->buffers->bounce, stream, err);
 }
 
-/* A part of a tensor that is stored alone has its own scale, until the next update.  As there,
- * values that are not finite have no part in the scale.
+/* Choose the scale of a part of a tensor that is stored alone: the next update chooses one for the
+ * whole tensor.  Values that are not finite do not count, as in the update.
  */
 static void choose_scale (struct owned *v, size_t range, const float *in)
 {
