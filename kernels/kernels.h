@@ -23,7 +23,7 @@
  *
  * A call is enqueued on its stream, a stream of the same device.  It returns 0, or -1 with errno
  * and a text.  A call allocates nothing, with two exceptions: an op may prepare and cache
- * something for a new shape, and kernels_cpu_give_scratch() has the rule for scratch
+ * something for a new shape, and kernels_cpu_set_scratch() has the rule for scratch
  * memory.  All sizes may be 0.  "+=" means that the result is added to the value that is
  * there.  Results do not depend on the number of threads, unless the op says so.
  */
@@ -742,7 +742,7 @@ void kernels_cpu_each_thread (struct kernels *k, void (*fn) (void *arg), void *a
  * scratch memory; -1 and a text for a further one.
  */
 enum { KERN_SCRATCH_STREAMS = 8 };
-int kernels_cpu_give_scratch (struct kernels *k, const struct mg_stream *stream, void *memory,
-                              size_t size, struct mg_error *err);
+int kernels_cpu_set_scratch (struct kernels *k, const struct mg_stream *stream, void *memory,
+                             size_t size, struct mg_error *err);
 
 #endif /* KERNELS_KERNELS_H */

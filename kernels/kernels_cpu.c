@@ -145,8 +145,8 @@ void *cpu_scratch (const struct kernels *k, size_t size, struct mg_error *err)
     return memory;
 }
 
-int kernels_cpu_give_scratch (struct kernels *k, const struct mg_stream *stream, void *memory,
-                              size_t size, struct mg_error *err)
+int kernels_cpu_set_scratch (struct kernels *k, const struct mg_stream *stream, void *memory,
+                             size_t size, struct mg_error *err)
 {
     struct cpu *cpu = cpu_of (k);
     struct cpu_scratch *given = find_given (cpu, stream);

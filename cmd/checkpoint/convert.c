@@ -154,8 +154,8 @@ static const char usage[] =
 /* --- reading --- */
 
 /* Check that the number of heads in the manifest agrees with the given one. */
-static int take_heads (struct convert_request *request, const struct manifest *m,
-                       struct mg_error *err)
+static int set_heads (struct convert_request *request, const struct manifest *m,
+                      struct mg_error *err)
 {
     json_t *value = json_object_get (m->values, "num_attention_heads");
     const json_int_t heads = json_integer_value (value);
@@ -195,7 +195,7 @@ static int read_checkpoint (struct convert_request *request, struct pieces *ours
 
     if (checkpoint_find (request->input, request->iteration, &place, err) < 0)
         return -1;
-    if ((m = checkpoint_manifest (&place, err)) && take_heads (request, m, err) == 0
+    if ((m = checkpoint_manifest (&place, err)) && set_heads (request, m, err) == 0
         && model_notes_of_manifest (m, notes, err) == 0) {
         rc = add_parameters (m, ours, err);
         if (rc < 0)

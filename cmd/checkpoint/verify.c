@@ -41,8 +41,8 @@ static json_t *make_text (const char *text)
     return item ? item : json_string ("?");
 }
 
-static void take_fault (void *arg, enum audit_kind kind, const char *file,
-                        const char *text)
+static void add_fault (void *arg, enum audit_kind kind, const char *file,
+                       const char *text)
 {
     struct verify *v = arg;
 
@@ -64,7 +64,7 @@ static int verify_one (struct verify *v, const char *path, int64_t iteration,
     v->path = path;
     if (!(v->faults = json_array ()))
         return mg_error_set (err, ENOMEM, "out of memory");
-    rc = audit_checkpoint (path, iteration, take_fault, v, &audit, err);
+    rc = audit_checkpoint (path, iteration, add_fault, v, &audit, err);
     if (rc == 0) {
         v->bad += audit.faults > 0;
         if (v->common->json)

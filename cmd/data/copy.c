@@ -12,7 +12,7 @@
 enum { CHUNK = 64 << 20 }; /* bytes, about, between two looks at signals */
 
 /* Remove the next documents of about CHUNK bytes from 'rest', and return them. */
-static struct indexed_range take_chunk (const struct indexed *ix, struct indexed_range *rest)
+static struct indexed_range next_chunk (const struct indexed *ix, struct indexed_range *rest)
 {
     struct indexed_range chunk = *rest;
 
@@ -36,7 +36,7 @@ int data_copy_range (struct data_copy *c, struct indexed_builder *b, const struc
     struct indexed_range rest = *range;
 
     while (rest.document < rest.document_end) {
-        const struct indexed_range chunk = take_chunk (ix, &rest);
+        const struct indexed_range chunk = next_chunk (ix, &rest);
 
         if (data_stopped ())
             return mg_error_set (err, EINTR, "stopped by a signal");

@@ -138,14 +138,14 @@ static const char usage[] =
 /* ---- reading ---- */
 
 /* A line of plain text, or a string of a JSON line. */
-static int take_text (void *arg, size_t key, const char *text, size_t size,
-                      struct mg_error *err)
+static int count_text (void *arg, size_t key, const char *text, size_t size,
+                       struct mg_error *err)
 {
     (void)key;
     return bpe_train_add (arg, text, size, err);
 }
 
-static int take_end (void *arg, size_t key, struct mg_error *err)
+static int count_end (void *arg, size_t key, struct mg_error *err)
 {
     (void)arg, (void)key, (void)err;
     return 0;
@@ -156,8 +156,8 @@ struct lines {
     char *key;
 };
 
-static int take_line (void *arg, const char *path, size_t number, const char *line,
-                      size_t size, struct mg_error *err)
+static int count_line (void *arg, const char *path, size_t number, const char *line,
+                       size_t size, struct mg_error *err)
 {
     const struct lines *lines = arg;
     char where[300];
@@ -172,7 +172,7 @@ static int read_inputs (const struct trainer_request *r, struct bpe_train *train
                         struct mg_error *err)
 {
     struct lines lines = {
-        .sink = { .text = take_text, .end_sequence = take_end, .end_document = take_end,
+        .sink = { .text = count_text, .end_sequence = count_end, .end_document = count_end,
                   .arg = train },
         .key = (char *)r->key,
     };
@@ -183,7 +183,7 @@ static int read_inputs (const struct trainer_request *r, struct bpe_train *train
         enum input_format format = r->have_format ? r->format : input_format_by_name (path);
 
         rc = format == INPUT_JSONL
-             ? input_read_lines (path, take_line, &lines, err)
+             ? input_read_lines (path, count_line, &lines, err)
              : input_read_text (path, INPUT_CUT_LINE, &lines.sink, err);
     }
     return rc;

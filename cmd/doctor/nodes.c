@@ -54,7 +54,7 @@ void doctor_print_place (const json_t *place)
 /* Put a piece into its place in 'heard', which has an array for each node.  Other lines are not
  * ours.
  */
-static void take_line (json_t *heard, const char *line)
+static void place_line (json_t *heard, const char *line)
 {
     json_t *pieces;
     char node[256];
@@ -107,7 +107,7 @@ static int read_reports (json_t *places, char *text)
     int count = 0;
 
     for (char *line = strtok_r (text, "\n", &save); line; line = strtok_r (NULL, "\n", &save))
-        take_line (heard, line);
+        place_line (heard, line);
     json_object_foreach (heard, node, pieces) {
         json_t *report = join (pieces);
 

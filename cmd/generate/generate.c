@@ -281,7 +281,7 @@ static double now (void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void tell_counts (const struct generate_job *job, double seconds)
+static void print_counts (const struct generate_job *job, double seconds)
 {
     const struct generator_counts *c = generator_counts (job->infer.generator);
 
@@ -357,7 +357,7 @@ static int generate (struct generate_job *job, struct mg_error *err)
     start = now ();
     if ((job->options.interactive ? interact (job, err) : run (job, 0, err)) < 0)
         return -1;
-    tell_counts (job, now () - start);
+    print_counts (job, now () - start);
     return 0;
 }
 

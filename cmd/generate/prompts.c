@@ -37,8 +37,8 @@ static char *beside (const char *load, const char *name, struct mg_error *err)
 }
 
 /* Append the ids of a value: a number or a list of numbers. */
-static int take_ids (const json_t *value, struct token_buffer *ids, const char *what,
-                     struct mg_error *err)
+static int append_ids (const json_t *value, struct token_buffer *ids, const char *what,
+                       struct mg_error *err)
 {
     size_t n = json_is_array (value) ? json_array_size (value) : value ? 1 : 0;
 
@@ -86,10 +86,10 @@ static int read_generation (struct generate_job *job, bool ends, struct mg_error
     if (path && stat (path, &st) == 0) {
         rc = (config = read_object (path, err)) ? 0 : -1;
         if (rc == 0 && ends)
-            rc = take_ids (json_object_get (config, "eos_token_id"), &job->options.terminations,
-                           path, err);
+            rc = append_ids (json_object_get (config, "eos_token_id"), &job->options.terminations,
+                             path, err);
         if (rc == 0)
-            rc = take_ids (json_object_get (config, "bos_token_id"), &first, path, err);
+            rc = append_ids (json_object_get (config, "bos_token_id"), &first, path, err);
         if (rc == 0 && first.count > 0)
             job->first = first.ids[0];
     }
@@ -258,7 +258,7 @@ static int add_line (struct generate_job *job, const char *line, size_t size, si
         if (rc == 0)
             rc = generate_add_text (job, bytes.size > 0 ? bytes.data : "", bytes.size, err);
     } else if (json_is_array (tokens) && !text) {
-        rc = (t = add (job, err)) ? take_ids (tokens, &t->tokens, what, err) : -1;
+        rc = (t = add (job, err)) ? append_ids (tokens, &t->tokens, what, err) : -1;
         if (rc == 0)
             rc = complete (job, t, err);
     } else

@@ -95,7 +95,7 @@ static int start_watcher (struct run *run, struct mg_error *err)
     return 0;
 }
 
-static void tell_watcher (const struct run *run, pid_t number)
+static void notify_watcher (const struct run *run, pid_t number)
 {
     if (run->watcher >= 0 && write (run->watcher, &number, sizeof (number)) < 0)
         return; // it has gone; the ranks still end with this process by themselves
@@ -153,7 +153,7 @@ static int start_rank (struct run *run, int rank)
     close (fds[1]);
     run->pid[rank] = pid;
     run->left++;
-    tell_watcher (run, pid);
+    notify_watcher (run, pid);
     launch_output_started (run->output, rank);
     if (read (fds[0], &number, sizeof (number)) != sizeof (number))
         number = 0; // it is running
@@ -194,7 +194,7 @@ static void note_end (struct run *run, int rank, int how)
     int status = WIFEXITED (how) ? WEXITSTATUS (how) : 128 + WTERMSIG (how);
 
     kill (-run->pid[rank], SIGKILL);
-    tell_watcher (run, -run->pid[rank]);
+    notify_watcher (run, -run->pid[rank]);
     run->pid[rank] = 0;
     run->left--;
     if (status == 0)
@@ -240,7 +240,7 @@ static void pass_on (struct run *run, int number)
     signal_ranks (run, SIGCONT);
 }
 
-static void hear_signals (struct run *run)
+static void handle_signals (struct run *run)
 {
     struct signalfd_siginfo info;
 
@@ -267,7 +267,7 @@ static void wait_for_ranks (struct run *run)
             polls[0] = (struct pollfd){ .fd = run->signals, .events = POLLIN };
             poll (polls, (nfds_t)n + 1, POLL_MS);
         }
-        hear_signals (run);
+        handle_signals (run);
         launch_output_copy (run->output, run->left == 0);
         clock_gettime (CLOCK_MONOTONIC, &now);
         if (run->ending && now.tv_sec >= run->kill_at.tv_sec)
@@ -340,7 +340,7 @@ int launch_run (const struct launch *l, const struct grid *grid)
         wait_for_ranks (&run);
     if (status == 0 && run.output && launch_output_failed (run.output))
         status = 1;
-    tell_watcher (&run, 0);
+    notify_watcher (&run, 0);
     if (run.watcher >= 0)
         close (run.watcher);
     if (run.signals >= 0)

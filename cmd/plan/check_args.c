@@ -173,7 +173,7 @@ static const struct {
 enum { NUM_KINDS = sizeof (kinds) / sizeof (kinds[0]) };
 
 /* What a run says of a vocabulary that is smaller than the tokenizer's. */
-static void tell_vocabulary (struct run_config *c)
+static void print_vocabulary (struct run_config *c)
 {
     char note[200];
 
@@ -192,8 +192,8 @@ static void print_text (const struct findings *f)
         return;
     run_config_init (&c, &f->args);
     c.geometry = f->geometry;
-    args_heard_tell (&f->args, &f->geometry, stdout);
-    tell_vocabulary (&c);
+    args_heard_print (&f->args, &f->geometry, stdout);
+    print_vocabulary (&c);
     printf ("%d rank%s: ", f->geometry.world, f->geometry.world == 1 ? "" : "s");
     plan_print_grids (&f->geometry);
     printf (", order %s\n", f->geometry.order);

@@ -120,8 +120,8 @@ static void find_most (const struct flash_pair *pair, const float *s, struct lan
                    find_largest (s + i, pair->count, vec_load (lane->most + i)));
 }
 
-static void take_pair (const struct kern_attention_fwd *a, const struct flash_pair *pair,
-                       struct work *w, struct lane *lane)
+static void add_pair (const struct kern_attention_fwd *a, const struct flash_pair *pair,
+                      struct work *w, struct lane *lane)
 {
     float shrink[BQ];
 
@@ -168,7 +168,7 @@ static void begin_lane (const struct kern_attention_fwd *a, int64_t entry, int64
 }
 
 /* Panels note their largest scores in any order. */
-static void tell_most (const struct kern_attention_fwd *a, const struct lane *lane)
+static void note_most (const struct kern_attention_fwd *a, const struct lane *lane)
 {
     float most = -INFINITY, before;
 
@@ -198,7 +198,7 @@ static void end_lane (const struct kern_attention_fwd *a, const struct lane *lan
 }
 
 /* All lanes of a panel against one block of keys. */
-static void take_block (const struct attention_job *job, int64_t block, struct work *w)
+static void add_block (const struct attention_job *job, int64_t block, struct work *w)
 {
     const struct kern_attention_fwd *a = &job->plan.a;
     int64_t entry = w->lane[0].q.entry, head = w->lane[0].q.head / (a->heads / a->kv_heads);
@@ -217,7 +217,7 @@ static void take_block (const struct attention_job *job, int64_t block, struct w
 
         for (int64_t from = 0; from < w->k.count; from += pair.count)
             if (flash_pair (&lane->q, &w->k, from, &pair))
-                take_pair (a, &pair, w, lane);
+                add_pair (a, &pair, w, lane);
     }
 }
 
@@ -235,11 +235,11 @@ static void do_panel (const struct attention_job *job, int64_t entry, int64_t kv
         begin_lane (a, entry, kv_head * group + (first + i) % group,
                     job->plan.q_blocks - 1 - (first + i) / group, &w.lane[i]);
     for (int64_t block = 0; block < job->plan.k_blocks; block++)
-        take_block (job, block, &w);
+        add_block (job, block, &w);
     for (int64_t i = 0; i < w.lanes; i++) {
         end_lane (a, &w.lane[i]);
         if (a->max_logit)
-            tell_most (a, &w.lane[i]);
+            note_most (a, &w.lane[i]);
     }
 }
 

@@ -299,7 +299,7 @@ static void store_dk_dv (const struct backward_job *job, int64_t entry, int64_t 
 }
 
 /* The lanes of a panel against one block of keys: see go_through_keys(). */
-static void take_block (const struct backward_job *job, int64_t block, bool all, struct work *w)
+static void load_block (const struct backward_job *job, int64_t block, bool all, struct work *w)
 {
     const struct kern_attention_fwd *a = &job->plan.a;
     int64_t entry = w->lane[0].q.entry, head = w->lane[0].q.head / (a->heads / a->kv_heads);
@@ -335,7 +335,7 @@ static void go_through_keys (const struct backward_job *job, bool all, struct wo
     for (int64_t i = 0; i < w->lanes; i++)
         memset (w->lane[i].dqt, 0, size);
     for (int64_t block = 0; block < job->plan.k_blocks; block++)
-        take_block (job, block, all, w);
+        load_block (job, block, all, w);
     for (int64_t i = 0; i < w->lanes; i++)
         store_dq (job, &w->lane[i]);
 }

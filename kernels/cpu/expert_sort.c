@@ -44,7 +44,7 @@ static int64_t wanted_row (const struct kern_expert_sort *a, int64_t row, bool *
     return row < begin ? 0 : cpu_min (row - begin, limit);
 }
 
-static void tell_counts (const struct kern_expert_sort *a, const int64_t *n, const int64_t *begin)
+static void store_counts (const struct kern_expert_sort *a, const int64_t *n, const int64_t *begin)
 {
     int64_t rows = 0, share = a->rank_count ? a->experts / a->ranks : 1;
     bool wanted;
@@ -101,7 +101,7 @@ int cpu_expert_sort (const struct kernels *k, const struct kern_expert_sort *a,
         return -1;
     next = n + a->experts;
     count_choices (a, n, next);
-    tell_counts (a, n, next);
+    store_counts (a, n, next);
     if (!a->row && !a->source)
         return 0;
     place_choices (a, n, next);

@@ -29,7 +29,7 @@ struct mg_job {
     struct mg_grid grid;
 };
 
-static void tell_report (void *arg, const char *text)
+static void print_report (void *arg, const char *text)
 {
     const struct mg_job *job = arg;
 
@@ -100,7 +100,7 @@ static int read_options (const struct mg_job_options *given, struct mg_job *job,
     job->errors = options.errors;
     if (!options.errors && open_errors (job, err) < 0)
         return -1;
-    config->watch = (struct job_watch){ options.stall_warning, tell_report, job };
+    config->watch = (struct job_watch){ options.stall_warning, print_report, job };
     config->timeout = options.timeout;
     config->threads = options.threads;
     config->comm = options.backend;

@@ -280,7 +280,7 @@ static int check_size (const void *result, size_t size, size_t least, const char
                          least, name);
 }
 
-static void tell_step (const struct metrics *m, struct mg_train_step *step)
+static void fill_step (const struct metrics *m, struct mg_train_step *step)
 {
     const struct mg_train_step told = {
         .size = step->size,
@@ -300,7 +300,7 @@ static void tell_step (const struct metrics *m, struct mg_train_step *step)
 }
 
 /* The step of a call that has begun. */
-static int take_step (struct mg_train *train, struct mg_error *err)
+static int run_step (struct mg_train *train, struct mg_error *err)
 {
     struct metrics m;
     int rc = end (train, train_step (train->train, &m, err));
@@ -326,9 +326,9 @@ int mg_train_step (struct mg_train *train, struct mg_train_step *step, struct mg
                     check_size (step, step ? step->size : 0, sizeof (*step), "MG_TRAIN_STEP_INIT",
                                 err), err);
         if (rc == 0)
-            rc = take_step (train, err);
+            rc = run_step (train, err);
         if (rc > 0 && step)
-            tell_step (&train->last, step);
+            fill_step (&train->last, step);
     }
     c_locale_leave (before);
     return rc;

@@ -118,8 +118,8 @@ static const struct train_arg *find_typed (const struct train_args *args, const 
 }
 
 /* The words behind the first one, up to the next argument. */
-static int take_rest (const struct train_arg *row, char **argv, int argc, int *i,
-                      struct train_args *args, struct mg_error *err)
+static int add_rest (const struct train_arg *row, char **argv, int argc, int *i,
+                     struct train_args *args, struct mg_error *err)
 {
     struct arg_list *list = (void *)((char *)args + row->offset);
     char what[64];
@@ -191,8 +191,8 @@ static bool is_bracketed (const struct train_arg *row, const char *value, char *
 }
 
 /* Take such a list; 'value' is its first word, *i where the next one is. */
-static int take_bracketed (const struct train_arg *row, const char *value, char **argv, int *i,
-                           int end, struct train_args *args, struct mg_error *err)
+static int add_bracketed (const struct train_arg *row, const char *value, char **argv, int *i,
+                          int end, struct train_args *args, struct mg_error *err)
 {
     struct arg_list *list = (void *)((char *)args + row->offset);
     struct args_words *w = copy_words (value, argv, *i, end);
@@ -215,10 +215,10 @@ static int parse_list (const struct train_arg *row, const char *value, int argc,
     int end = list_end (argc, argv, *i);
 
     if (is_bracketed (row, value, argv, *i, end))
-        return take_bracketed (row, value, argv, i, end, args, err);
+        return add_bracketed (row, value, argv, i, end, args, err);
     if (train_arg_set (row, value, args, err) < 0)
         return -1;
-    return take_rest (row, argv, argc, i, args, err);
+    return add_rest (row, argv, argc, i, args, err);
 }
 
 /* --- one argument --- */
@@ -271,7 +271,7 @@ static int parse_one (int argc, char **argv, int *i, struct train_args *args,
                              arg);
     len = strcspn (arg + 2, "=");
     if (!(row = find_typed (args, arg + 2, len)))
-        return args_others_take (NULL, argc, argv, i, NULL, 0, err);
+        return args_others_add (NULL, argc, argv, i, NULL, 0, err);
     *i += 1;
     set_given (row, args);
     if (arg[2 + len] == '=')
@@ -364,8 +364,8 @@ static int collect (int argc, char **argv, const struct args_file *file, struct 
 
         if (row && !args_other_value (name, len, value))
             step_over (row, argc, argv, &i);
-        else if (args_others_take (&args->others, argc, argv, &i, file ? file->path : NULL,
-                                   file ? file->line[i] : 0, err) < 0)
+        else if (args_others_add (&args->others, argc, argv, &i, file ? file->path : NULL,
+                                  file ? file->line[i] : 0, err) < 0)
             return file ? mg_error_prefix (err, "%s", file->path) : -1;
     }
     return 0;

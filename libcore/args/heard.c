@@ -398,7 +398,7 @@ static bool is_named (const char *names, const char *name)
     return false;
 }
 
-static void tell_row (size_t k, const struct train_args *args, FILE *out)
+static void print_row (size_t k, const struct train_args *args, FILE *out)
 {
     int count = 0;
 
@@ -412,16 +412,16 @@ static void tell_row (size_t k, const struct train_args *args, FILE *out)
         fprintf (out, " %s no effect %s\n", count == 1 ? "has" : "have", rows[k].missing);
 }
 
-void args_heard_tell (const struct train_args *args, const struct geometry *g, FILE *out)
+void args_heard_print (const struct train_args *args, const struct geometry *g, FILE *out)
 {
     for (size_t k = 0; k < COUNT (rows); k++) {
         if (!rows[k].counts (args, g))
-            tell_row (k, args, out);
+            print_row (k, args, out);
     }
 }
 
-void args_heard_tell_decay (const struct lr_config *lr, int64_t consumed, int64_t last,
-                            int64_t iteration, FILE *out)
+void args_heard_print_decay (const struct lr_config *lr, int64_t consumed, int64_t last,
+                             int64_t iteration, FILE *out)
 {
     const char *end = lr->min > 0 ? "" : ": nothing is learnt any more";
 

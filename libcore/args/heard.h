@@ -12,14 +12,14 @@
 #include "libcore/topo/geometry.h"
 
 /* Print a line for each reason: "--a and --b have no effect without ...". */
-void args_heard_tell (const struct train_args *args, const struct geometry *g, FILE *out);
+void args_heard_print (const struct train_args *args, const struct geometry *g, FILE *out);
 
 /* Print a line if the decay of the learning rate ends before the rest of a run does, or
  * had ended before; else nothing.  'consumed' and 'last' are samples of the schedule at
  * the beginning and the end of the rest, 'iteration' is the one in which the decay ends.
  */
 struct lr_config;
-void args_heard_tell_decay (const struct lr_config *lr, int64_t consumed, int64_t last,
-                            int64_t iteration, FILE *out);
+void args_heard_print_decay (const struct lr_config *lr, int64_t consumed, int64_t last,
+                             int64_t iteration, FILE *out);
 
 #endif /* LIBCORE_ARGS_HEARD_H */

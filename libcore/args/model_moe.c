@@ -24,7 +24,7 @@ struct words {
 };
 
 /* The next word of argument 'what': 1, 0 if there is none, or -1 and a text if it is too long. */
-static int take_word (struct words *w, const char *what, char word[WORD_MAX],
+static int read_word (struct words *w, const char *what, char word[WORD_MAX],
                       struct mg_error *err)
 {
     size_t len = 0;
@@ -81,7 +81,7 @@ static int read_coeffs (const struct arg_list *list, double coeff[COUNT (balanci
     char word[WORD_MAX];
     int n = 0, rc;
 
-    while ((rc = take_word (&words, "--moe-aux-loss-coeff", word, err)) > 0) {
+    while ((rc = read_word (&words, "--moe-aux-loss-coeff", word, err)) > 0) {
         double value;
 
         if (parse_double ("--moe-aux-loss-coeff", word, 0, 1e6, &value, err) < 0)
@@ -119,7 +119,7 @@ static int set_balancing (const struct train_moe *args, struct model_moe *moe,
 
     if (coeffs < 0)
         return -1;
-    for (; (rc = take_word (&words, balancing_name, word, err)) > 0; types++) {
+    for (; (rc = read_word (&words, balancing_name, word, err)) > 0; types++) {
         if (!(b = find_balancing (word, err)))
             return -1;
         if (seen & 1u << (b - balancings))

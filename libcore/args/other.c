@@ -96,7 +96,7 @@ static bool is_argument (const char *word)
 }
 
 /* Step over the words that follow the name; *value: the first of them. */
-static int take_words (const struct args_given *g, int argc, char **argv, int *i,
+static int skip_words (const struct args_given *g, int argc, char **argv, int *i,
                        const char **value, struct mg_error *err)
 {
     enum args_other_words words = g->row ? g->row->words : OTHER_LIST;
@@ -116,8 +116,8 @@ static int take_words (const struct args_given *g, int argc, char **argv, int *i
     return 0;
 }
 
-int args_others_take (struct args_others *o, int argc, char **argv, int *i, const char *file,
-                      int line, struct mg_error *err)
+int args_others_add (struct args_others *o, int argc, char **argv, int *i, const char *file,
+                     int line, struct mg_error *err)
 {
     const char *name = argv[*i] + 2;
     size_t len = strcspn (name, "=");
@@ -131,7 +131,7 @@ int args_others_take (struct args_others *o, int argc, char **argv, int *i, cons
     }, *at;
 
     ++*i;
-    if (take_words (&g, argc, argv, i, &g.value, err) < 0)
+    if (skip_words (&g, argc, argv, i, &g.value, err) < 0)
         return -1;
     if (!o)
         return 0;
@@ -345,8 +345,8 @@ int args_others_check (struct args_others *o, bool strict, struct mg_error *err)
 
 /* --- what is told of those that are accepted --- */
 
-static int tell_kind (const struct args_others *o, enum args_other_kind kind, const char *title,
-                      FILE *out)
+static int print_kind (const struct args_others *o, enum args_other_kind kind, const char *title,
+                       FILE *out)
 {
     int count = 0;
 
@@ -363,15 +363,15 @@ static int tell_kind (const struct args_others *o, enum args_other_kind kind, co
     return count;
 }
 
-void args_others_tell (const struct args_others *o, FILE *out)
+void args_others_print (const struct args_others *o, FILE *out)
 {
-    int count = tell_kind (o, OTHER_NEEDLESS, "arguments that change nothing here: ", out);
+    int count = print_kind (o, OTHER_NEEDLESS, "arguments that change nothing here: ", out);
 
-    count += tell_kind (o, OTHER_ELSEWHERE,
-                        count > 0 ? "; that only add output, speed or saved memory elsewhere: "
+    count += print_kind (o, OTHER_ELSEWHERE,
+                         count > 0 ? "; that only add output, speed or saved memory elsewhere: "
                                   : "arguments that only add output, speed or saved memory "
                                     "elsewhere: ",
-                        out);
+                         out);
     if (count > 0)
         fputc ('\n', out);
 }

@@ -79,8 +79,8 @@ void args_others_clear (struct args_others *o);
  * are the argument's place in a file of arguments.  -1 and a text, with EINVAL if a value
  * is missing or not allowed, or ENOMEM.
  */
-int args_others_take (struct args_others *o, int argc, char **argv, int *i, const char *file,
-                      int line, struct mg_error *err);
+int args_others_add (struct args_others *o, int argc, char **argv, int *i, const char *file,
+                     int line, struct mg_error *err);
 
 /* Refuse all arguments that are not accepted, in one message.  With 'strict', refuse
  * every argument. -1 with ENOTSUP if all refused arguments are OTHER_ABSENT, else with
@@ -89,7 +89,7 @@ int args_others_take (struct args_others *o, int argc, char **argv, int *i, cons
 int args_others_check (struct args_others *o, bool strict, struct mg_error *err);
 
 /* Print the line that names the accepted arguments, if there are any. */
-void args_others_tell (const struct args_others *o, FILE *out);
+void args_others_print (const struct args_others *o, FILE *out);
 
 /* Print 'title', then the arguments of a kind, one on each line, with the reason.  Prints
  * nothing if there are none. */

@@ -124,7 +124,7 @@ error:
 /* Send the reason, and take what the rank is still sending: the connection would be reset if it
  * were closed with unread bytes, and the reason would be lost.
  */
-static void tell_failure (const struct peer *p, int errnum, const char *text)
+static void send_failure (const struct peer *p, int errnum, const char *text)
 {
     struct env_fail fail = { .errnum = (uint32_t)errnum };
     struct timespec deadline = timed_deadline (TELL_SECONDS);
@@ -148,7 +148,7 @@ static int fail_all (const struct env_hub *hub, const struct mg_error *err)
     int saved_errno = errno;
 
     for (int r = 1; r < hub->size; r++)
-        tell_failure (&hub->rank[r], saved_errno, err->text);
+        send_failure (&hub->rank[r], saved_errno, err->text);
     errno = saved_errno;
     return -1;
 }
@@ -251,14 +251,14 @@ static int refuse_hello (struct env_hub *hub, struct peer *p, struct mg_error *e
     else
         mg_error_set (err, EINVAL, "bootstrap env: rank %u is there twice: from %s and from %s",
                       h->rank, hub->rank[h->rank].from, p->from);
-    tell_failure (p, EINVAL, err->text);
+    send_failure (p, EINVAL, err->text);
     return -1;
 }
 
 /* A connection that has not proved anything has sent a whole frame.  Waits for nothing.  -1 and a
  * text if a rank of the job has come that must not.
  */
-static int hear_stranger (struct env_hub *hub, struct peer *p, struct mg_error *err)
+static int read_stranger (struct env_hub *hub, struct peer *p, struct mg_error *err)
 {
     struct timespec now = timed_deadline (0);
     struct env_challenge challenge;
@@ -364,7 +364,7 @@ int env_hub_meet (struct env_hub *hub, double seconds, struct mg_error *err)
 
             if (rc < 0 || (p->fd >= 0 && env_left_ms (&p->deadline) == 0))
                 drop_stranger (hub, p, false);
-            else if (rc > 0 && hear_stranger (hub, p, err) < 0)
+            else if (rc > 0 && read_stranger (hub, p, err) < 0)
                 return fail_all (hub, err);
         }
         left = 0;

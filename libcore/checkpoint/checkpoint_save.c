@@ -113,7 +113,7 @@ static int agree (struct checkpoint_save *s, struct roster *roster,
 /* Rank 0: a rank's checksums go to its parts, whose places in the shard follow from their
  * order and sizes.
  */
-static int take_sums (void *arg, int rank, const void *data, size_t len,
+static int copy_sums (void *arg, int rank, const void *data, size_t len,
                       struct mg_error *err)
 {
     struct taking *t = arg;
@@ -154,7 +154,7 @@ static int gather_sums (struct checkpoint_save *s, struct mg_error *err)
     rc = exchange_result (s->comm, rc, err);
     if (rc == 0)
         rc = exchange_gather (s->comm, s->sums, s->num_sums * sizeof (*s->sums),
-                              take_sums, &t, err);
+                              copy_sums, &t, err);
     free (t.refs);
     return rc;
 }

@@ -175,7 +175,7 @@ static int number_of (const struct notes *args, const char *name)
 }
 
 /* The layers for multi-token prediction are behind the others. */
-static int look_at_tensors (struct hf_dir *d, struct mg_error *err)
+static int inspect_tensors (struct hf_dir *d, struct mg_error *err)
 {
     int layers = number_of (&d->args, "num-layers");
 
@@ -201,7 +201,7 @@ int hf_dir_open (struct hf_dir *d, const char *path, struct mg_error *err)
         rc = mg_error_set (err, ENOENT, "%s: neither %s nor %s is there", path, single_name,
                            index_name);
     if (rc == 0)
-        rc = look_at_tensors (d, err);
+        rc = inspect_tensors (d, err);
     if (rc < 0)
         hf_dir_close (d);
     return rc;

@@ -320,7 +320,7 @@ static int note_piece (struct roster *roster, int rank, size_t index,
     return roster_add_part (tensor, &part, err);
 }
 
-int roster_take (void *roster, int rank, const void *data, size_t len, struct mg_error *err)
+int roster_receive (void *roster, int rank, const void *data, size_t len, struct mg_error *err)
 {
     const char *at = data, *end = at + len;
 
@@ -354,7 +354,7 @@ int roster_gather (const struct piece *pieces, size_t n, struct mg_comm *comm,
         rc = -1;
     rc = exchange_result (comm, rc, err);
     if (rc == 0)
-        rc = exchange_gather (comm, data, len, roster_take, roster, err);
+        rc = exchange_gather (comm, data, len, roster_receive, roster, err);
     free (data);
     if (rc == 0) {
         if (roster)

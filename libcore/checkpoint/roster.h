@@ -79,7 +79,7 @@ struct roster_ref *roster_by_rank (const struct roster *roster, size_t *n,
  * if the bytes are no list of pieces, EINVAL if a piece is wrong or contradicts a piece
  * of another rank.
  */
-int roster_take (void *roster, int rank, const void *data, size_t len, struct mg_error *err);
+int roster_receive (void *roster, int rank, const void *data, size_t len, struct mg_error *err);
 
 /* Check the pieces, send their descriptions to rank 0, and check that the owned pieces
  * cover each tensor exactly once.  Collective; all ranks get the same result. *out is set

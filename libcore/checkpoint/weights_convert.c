@@ -154,8 +154,8 @@ static void describe (struct weights_conversion *c, size_t i, const char *name, 
 }
 
 /* As take(), but from the start of the slice if the tensor is one. */
-static int take_foreign (struct weights_view *v, const struct weights *w,
-                         const struct names_tensor *t, size_t i, int dtype, struct mg_error *err)
+static int add_foreign (struct weights_view *v, const struct weights *w,
+                        const struct names_tensor *t, size_t i, int dtype, struct mg_error *err)
 {
     int64_t slice = t->shape[0] * t->shape[1] * (int64_t)t->slice;
 
@@ -181,7 +181,7 @@ static int import (const struct weights *w, const struct model_config *config, i
             continue;
         c->view[i] = (struct weights_view){ .names = names, .param = i };
         for (size_t k = 0; k < p->num; k++) {
-            if (take_foreign (&c->view[i], w, &names->tensor[p->first + k], k, type, err) < 0)
+            if (add_foreign (&c->view[i], w, &names->tensor[p->first + k], k, type, err) < 0)
                 return -1;
         }
         describe (c, i, p->name, p->ndims, p->shape, type);

@@ -342,7 +342,7 @@ static int take (struct mg_comm *comm, const struct comm_request *req, size_t by
     if (list > 0)
         memcpy (arrays, req->list, list);
     work.args = t;
-    rc = graph_take (stream, &work, err);
+    rc = graph_add (stream, &work, err);
     free (t);
     return rc;
 }

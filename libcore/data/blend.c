@@ -54,7 +54,7 @@ static size_t count_numbers (const char *const *words, size_t n, size_t *other)
     return numbers;
 }
 
-static int take_weights (const char *const *words, struct blend *b, struct mg_error *err)
+static int read_weights (const char *const *words, struct blend *b, struct mg_error *err)
 {
     if (!(b->weights = calloc (b->count, sizeof (*b->weights))))
         return mg_error_set (err, ENOMEM, "out of memory");
@@ -67,7 +67,7 @@ static int take_weights (const char *const *words, struct blend *b, struct mg_er
     return 0;
 }
 
-static int take_prefixes (const char *const *words, size_t step, struct blend *b,
+static int read_prefixes (const char *const *words, size_t step, struct blend *b,
                           struct mg_error *err)
 {
     if (!(b->prefixes = calloc (b->count, sizeof (*b->prefixes))))
@@ -100,8 +100,8 @@ int blend_parse (const char *const *words, size_t n, struct blend *b,
                              "are others: want WEIGHT PREFIX WEIGHT PREFIX ...",
                              words[other]);
     b->count = numbers ? n / 2 : n;
-    if ((numbers > 0 && take_weights (words, b, err) < 0)
-        || take_prefixes (words, numbers ? 2 : 1, b, err) < 0) {
+    if ((numbers > 0 && read_weights (words, b, err) < 0)
+        || read_prefixes (words, numbers ? 2 : 1, b, err) < 0) {
         blend_clear (b);
         return -1;
     }

@@ -157,7 +157,7 @@ static int check_specials (struct reader *r, struct mg_error *err)
     return 0;
 }
 
-static int take_object (struct reader *r, json_t *object, struct mg_error *err)
+static int read_object (struct reader *r, json_t *object, struct mg_error *err)
 {
     struct bpe *bpe = r->bpe;
     const char **names = NULL;
@@ -227,7 +227,7 @@ static int read_vocab (struct reader *r, struct mg_error *err)
                                  r->merge_file);
         return mg_error_set (err, errno, "%s:%zu: %s", r->vocab_file, fault.line, fault.what);
     }
-    rc = take_object (r, object, err);
+    rc = read_object (r, object, err);
     json_decref (object);
     return rc;
 }
@@ -251,7 +251,7 @@ static int32_t id_of (const struct reader *r, const char *text, size_t size, cha
 }
 
 /* "LEFT RIGHT" as merge number 'rank'; 'bytes' has room for the line. */
-static int take_merge (struct reader *r, const char *line, size_t size, size_t number,
+static int read_merge (struct reader *r, const char *line, size_t size, size_t number,
                        int32_t rank, char *bytes, struct mg_error *err)
 {
     const char *blank = memchr (line, ' ', size);
@@ -320,7 +320,7 @@ static int take_merges (struct reader *r, const char *text, size_t size, char *b
                        && memcmp (text, version, strlen (version)) == 0;
 
         if (len > 0 && !heading
-            && take_merge (r, text, len, number, rank++, bytes, err) < 0)
+            && read_merge (r, text, len, number, rank++, bytes, err) < 0)
             return -1;
         text += len + 1;
     }

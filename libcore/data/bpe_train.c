@@ -104,7 +104,7 @@ struct bpe_train *bpe_train_create (const struct bpe_train_options *options,
     return train;
 }
 
-static int take_word (void *arg, const char *word, size_t size, struct mg_error *err)
+static int add_word (void *arg, const char *word, size_t size, struct mg_error *err)
 {
     struct bpe_train *train = arg;
 
@@ -128,7 +128,7 @@ int bpe_train_add (struct bpe_train *train, const char *text, size_t size,
         size = train->clean.size;
     }
     regex_scratch_start (train->scratch.regex, size);
-    return splitter_run (train->splitter, &train->scratch, text, size, 1, take_word, train,
+    return splitter_run (train->splitter, &train->scratch, text, size, 1, add_word, train,
                          err);
 }
 

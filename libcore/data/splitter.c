@@ -322,8 +322,8 @@ static int flush (struct pieces *p, struct mg_error *err)
                       p->head > from ? p->head - from : 0, err);
 }
 
-static int take_piece (struct pieces *p, size_t from, size_t to, bool matched,
-                       struct mg_error *err)
+static int add_piece (struct pieces *p, size_t from, size_t to, bool matched,
+                      struct mg_error *err)
 {
     bool join = false;
 
@@ -368,13 +368,13 @@ static int run_split (const struct run *run, int i, const char *text, size_t siz
     int rc;
 
     while ((rc = regex_next (step->regex, run->scratch->regex, text, size, &walk, err)) > 0) {
-        if (walk.from > done && take_piece (&p, done, walk.from, step->invert, err) < 0)
+        if (walk.from > done && add_piece (&p, done, walk.from, step->invert, err) < 0)
             return -1;
-        if (take_piece (&p, walk.from, walk.to, !step->invert, err) < 0)
+        if (add_piece (&p, walk.from, walk.to, !step->invert, err) < 0)
             return -1;
         done = walk.to;
     }
-    if (rc < 0 || (done < size && take_piece (&p, done, size, step->invert, err) < 0))
+    if (rc < 0 || (done < size && add_piece (&p, done, size, step->invert, err) < 0))
         return -1;
     return p.have ? flush (&p, err) : 0;
 }

@@ -385,7 +385,7 @@ static int enqueue_copy (struct mg_stream *stream, const struct copy_args *args,
         && !is_pinned (stream->device, host, args->size))
         return graph_refuse (err, "a copy %s host memory %p, which is not of device_host_alloc()",
                              args->kind == COPY_UPLOAD ? "from" : "to", host);
-    return graph_take (stream, &work, err);
+    return graph_add (stream, &work, err);
 }
 
 int device_upload (struct mg_stream *stream, void *to, const void *from, size_t size,

@@ -6,8 +6,8 @@
 
 enum { SCRATCH = 3 << 20 }; /* bytes that every call needs */
 
-static int tell_scratch (const struct kernels *k, const void *args, size_t *bytes,
-                         struct mg_error *err)
+static int scratch_bytes (const struct kernels *k, const void *args, size_t *bytes,
+                          struct mg_error *err)
 {
     (void)k, (void)args, (void)err;
     *bytes = SCRATCH;
@@ -16,7 +16,7 @@ static int tell_scratch (const struct kernels *k, const void *args, size_t *byte
 
 const struct kern_ops kern_absent_ops = {
     .name = "absent",
-#define PLAN(OP, op) .scratch[KERN_##OP] = tell_scratch,
+#define PLAN(OP, op) .scratch[KERN_##OP] = scratch_bytes,
     KERN_OPS (PLAN)
 #undef PLAN
 };

@@ -116,7 +116,7 @@ static void describe_device (const struct mg_device *device, struct device_info 
 static int cpu_give_scratch (struct mg_stream *stream, void *memory, size_t size,
                              struct mg_error *err)
 {
-    return kernels_cpu_give_scratch (stream->device->kernels, stream, memory, size, err);
+    return kernels_cpu_set_scratch (stream->device->kernels, stream, memory, size, err);
 }
 
 static void cpu_enter (struct mg_device *device)

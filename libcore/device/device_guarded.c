@@ -417,7 +417,7 @@ static int create_guarded_pages (struct mg_device *device, struct mg_error *err)
 static int guarded_give_scratch (struct mg_stream *stream, void *memory, size_t size,
                                  struct mg_error *err)
 {
-    return kernels_cpu_give_scratch (guard_of (stream->device)->real, stream, memory, size, err);
+    return kernels_cpu_set_scratch (guard_of (stream->device)->real, stream, memory, size, err);
 }
 
 static void guarded_enter (struct mg_device *device)

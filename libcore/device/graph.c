@@ -137,7 +137,7 @@ static int hand_over (const struct capture *c, struct mg_stream *stream,
                         : work->run (work->args, stream, err);
 }
 
-int graph_take (struct mg_stream *stream, const struct graph_work *work, struct mg_error *err)
+int graph_add (struct mg_stream *stream, const struct graph_work *work, struct mg_error *err)
 {
     struct capture *c = current;
 
@@ -148,8 +148,8 @@ int graph_take (struct mg_stream *stream, const struct graph_work *work, struct 
 }
 
 /* A kern_taker. */
-static int take_kernel (void *arg, const struct kernels *k, const struct kern_call *call,
-                        struct mg_error *err)
+static int add_kernel (void *arg, const struct kernels *k, const struct kern_call *call,
+                       struct mg_error *err)
 {
     struct capture *c = arg;
 
@@ -182,8 +182,8 @@ static int replay_wait (const void *args, struct mg_stream *stream, struct mg_er
     return stream_wait_event (stream, event, err);
 }
 
-static int take_event (struct capture *c, struct mg_stream *stream, struct mg_event *event,
-                       bool record, struct mg_error *err)
+static int add_event (struct capture *c, struct mg_stream *stream, struct mg_event *event,
+                      bool record, struct mg_error *err)
 {
     const struct event_args args = { event };
     const struct graph_work work = {
@@ -205,7 +205,7 @@ void graph_record_event (struct mg_event *event, struct mg_stream *stream)
         return; // graph_end() will tell
     event->capture = c->id;
     memcpy (event->clock, c->clock[at], sizeof (event->clock));
-    if (take_event (c, stream, event, true, NULL) < 0)
+    if (add_event (c, stream, event, true, NULL) < 0)
         graph_refuse (NULL, "more work: out of memory");
 }
 
@@ -227,7 +227,7 @@ int graph_wait_event (struct mg_stream *stream, struct mg_event *event, struct m
         c->clock[at][at]++;
         format_place (c, c->last[at]);
     }
-    return take_event (c, stream, event, false, err);
+    return add_event (c, stream, event, false, err);
 }
 
 /* --- the capture --- */
@@ -252,7 +252,7 @@ static int start (struct capture *c, struct mg_stream *stream, struct mg_error *
     c->ops = stream->device->ops->graph;
     c->kernels = k;
     add_stream (c, stream, err);
-    c->taker = (struct kern_taker){ .take = take_kernel, .arg = c };
+    c->taker = (struct kern_taker){ .take = add_kernel, .arg = c };
     if (!(c->impl = c->ops->begin (stream, err)))
         return -1;
     k->taker = &c->taker;

@@ -93,7 +93,7 @@ bool graph_capturing (void);
 
 /* Add the work to the capture instead of enqueuing it.  Legal only while this thread
  * captures. */
-int graph_take (struct mg_stream *stream, const struct graph_work *work, struct mg_error *err);
+int graph_add (struct mg_stream *stream, const struct graph_work *work, struct mg_error *err);
 
 /* Refuse work that no graph can have, such as "a wait of the host for stream compute".
  * The capture's end will fail, too.  Returns -1 and the text.

@@ -376,7 +376,7 @@ static int32_t choose (struct generator *g, const struct generator_request *r, i
         return sampling_largest (logits, g->vocab, near);
     draw.position = position;
     sampling_probabilities (&r->sampling, logits, g->vocab, g->probabilities, g->order);
-    return sampling_take (g->probabilities, g->vocab, sampling_uniform (&draw), near);
+    return sampling_choose (g->probabilities, g->vocab, sampling_uniform (&draw), near);
 }
 
 static void make_result (struct generator *g, int i)

@@ -178,7 +178,7 @@ double sampling_uniform (const struct sampling_draw *draw)
     return (double)bits * 0x1p-53;
 }
 
-int32_t sampling_take (const double *probabilities, int64_t n, double u, bool *near)
+int32_t sampling_choose (const double *probabilities, int64_t n, double u, bool *near)
 {
     double begin = 0, end = 0;
     int32_t last = 0, taken = -1;

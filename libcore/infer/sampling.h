@@ -48,7 +48,7 @@ double sampling_uniform (const struct sampling_draw *draw);
 /* The token in whose part of [0, 1) the number 'u' is.  Parts have the order of ids.  *near is true
  * if u is less than SAMPLING_NEAR from the part of another token.
  */
-int32_t sampling_take (const double *probabilities, int64_t n, double u, bool *near);
+int32_t sampling_choose (const double *probabilities, int64_t n, double u, bool *near);
 
 /* The token with the largest logit, the lowest id among equals.  *near is true if another logit is
  * less than SAMPLING_NEAR below.

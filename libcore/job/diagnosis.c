@@ -179,7 +179,7 @@ static void describe (struct diagnosis *d, int r)
 }
 
 /* "rank 5 on n2 died" and the like for those with that fate, or all blamed. */
-static int tell_fate (struct diagnosis *d, enum rank_fate fate, const char *what, int told)
+static int write_fate (struct diagnosis *d, enum rank_fate fate, const char *what, int told)
 {
     for (int r = 0; r < d->size; r++) {
         const struct diagnosis_rank *rank = &d->ranks[r];
@@ -199,7 +199,7 @@ static int tell_fate (struct diagnosis *d, enum rank_fate fate, const char *what
 }
 
 /* Members of one group that make different calls under the same number. */
-static int tell_mismatch (struct diagnosis *d, int told)
+static int write_mismatch (struct diagnosis *d, int told)
 {
     for (int r = 0; r < d->size; r++) {
         const struct record *a = &d->ranks[r].state.wait;
@@ -228,7 +228,7 @@ static int tell_mismatch (struct diagnosis *d, int told)
 }
 
 /* One line for all ranks that do what rank r does. */
-static void tell_fold (struct diagnosis *d, int r)
+static void write_fold (struct diagnosis *d, int r)
 {
     char list[LIST_MAX], key[LINE_MAX_LEN];
     double most = 0;
@@ -278,16 +278,16 @@ char *diagnosis_text (const struct diagnosis_rank *ranks, int size, const struct
         goto out;
     for (int r = 0; r < size; r++)
         describe (&d, r);
-    told = tell_fate (&d, RANK_DIED, "died", told);
-    told = tell_fate (&d, RANK_SILENT, "does not answer: it is stopped, or its node is lost",
-                      told);
-    told = tell_mismatch (&d, told);
-    told = tell_fate (&d, RANK_ANSWERED, "is waited for", told);
+    told = write_fate (&d, RANK_DIED, "died", told);
+    told = write_fate (&d, RANK_SILENT, "does not answer: it is stopped, or its node is lost",
+                       told);
+    told = write_mismatch (&d, told);
+    told = write_fate (&d, RANK_ANSWERED, "is waited for", told);
     if (why[0] != '\0')
         fprintf (d.out, "%s%s", told > 0 ? "; " : "", why);
     for (int r = 0; r < size; r++) {
         if (d.line[r][0] != '\0')
-            tell_fold (&d, r);
+            write_fold (&d, r);
     }
     if (fclose (d.out) != 0) {
         free (text);

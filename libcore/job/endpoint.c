@@ -38,7 +38,7 @@ void endpoint_host (char host[ENDPOINT_HOST_MAX])
 }
 
 /* An interface's address in our form; false if others cannot use it. */
-static bool take_address (const struct ifaddrs *ifa, uint8_t out[16])
+static bool read_address (const struct ifaddrs *ifa, uint8_t out[16])
 {
     if (!ifa->ifa_addr || !(ifa->ifa_flags & IFF_UP) || (ifa->ifa_flags & IFF_LOOPBACK))
         return false;
@@ -67,7 +67,7 @@ static void list_addresses (struct endpoint *e)
     if (getifaddrs (&list) == 0) {
         for (struct ifaddrs *i = list; i && e->num_addresses < ENDPOINT_ADDRESSES;
              i = i->ifa_next) {
-            if (take_address (i, e->address[e->num_addresses]))
+            if (read_address (i, e->address[e->num_addresses]))
                 e->num_addresses++;
         }
         freeifaddrs (list);

@@ -80,7 +80,7 @@ static uint64_t fingerprint (const struct job *job, const struct job_config *con
     return comm ? XXH3_64bits_withSeed (comm, strlen (comm), hash) : hash;
 }
 
-static void tell_report (void *arg, const char *text)
+static void print_report (void *arg, const char *text)
 {
     struct job *job = arg;
 
@@ -99,7 +99,7 @@ static void make_monitor (struct job *job, const struct job_config *config)
         .rank = info->rank,
         .size = info->size,
         .warn_seconds = config->watch.warn_seconds,
-        .tell = tell_report,
+        .tell = print_report,
         .end = end_job,
         .arg = job,
     };

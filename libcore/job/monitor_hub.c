@@ -71,7 +71,7 @@ static void lose_peer (struct monitor *m, struct peer *p)
 }
 
 /* Terminate the texts of a received message. */
-static void take_state (struct rank_state *to, const struct rank_state *from)
+static void handle_state (struct rank_state *to, const struct rank_state *from)
 {
     *to = *from;
     to->host[sizeof (to->host) - 1] = '\0';
@@ -84,7 +84,7 @@ static void take_state (struct rank_state *to, const struct rank_state *from)
 }
 
 /* A message that has arrived whole; -1: not one of ours. */
-static int take_message (struct monitor *m, struct peer *p)
+static int handle_message (struct monitor *m, struct peer *p)
 {
     struct message *msg = &p->message;
     struct diagnosis_rank *r;
@@ -116,7 +116,7 @@ static int take_message (struct monitor *m, struct peer *p)
     case MSG_STATE:
         if (r->fate == RANK_SILENT)
             r->fate = RANK_ANSWERED;
-        take_state (&r->state, &msg->state);
+        handle_state (&r->state, &msg->state);
         return 0;
     default:
         return -1;
@@ -139,7 +139,7 @@ void hub_read (struct monitor *m, struct peer *p)
         if (p->have < sizeof (p->message))
             continue;
         p->have = 0;
-        if (take_message (m, p) < 0) {
+        if (handle_message (m, p) < 0) {
             p->rank = -1;
             lose_peer (m, p);
             return;

@@ -33,7 +33,7 @@ static struct tensor take (struct arena *a, enum mg_dtype dtype, int64_t rows, i
 {
     struct tensor t = { .dtype = dtype, .ndims = 2, .shape = { rows, cols }, .live = rows };
 
-    tensor_take (&t, a);
+    tensor_carve (&t, a);
     return t;
 }
 
@@ -88,7 +88,7 @@ static void carve_output (const struct model *m, const struct layer *layer, stru
         *part = take (a, m->nn.dtype, model_split_count (m, &m->planned), 1);
         t->data = m->shared.whole[layer->unit.split - 1].data;
     } else
-        tensor_take (t, a);
+        tensor_carve (t, a);
 }
 
 /* The memory of a layer's tensor, between that of the layers beside it; 'part' is for this rank's
@@ -132,7 +132,7 @@ static struct tensor carve_tensor (const struct model *m, const struct layer *la
         carve_output (m, layer, &t, s, part, a);
         break;
     default:
-        tensor_take (&t, a);
+        tensor_carve (&t, a);
     }
     return t;
 }
@@ -171,7 +171,7 @@ static void carve_slot (const struct model *m, int pool, struct slot *s, struct 
     *s = (struct slot){ .live = *shape, .in = m->pool[pool].in, .tensor = s->tensor,
                         .routed = s->routed };
     for (int i = 0; i < s->in.n; i++)
-        tensor_take (&s->in.input[i].tensor, a);
+        tensor_carve (&s->in.input[i].tensor, a);
     s->input = take (a, dtype, shape->rows, m->nn.hidden);
     s->gradient = take (a, dtype, m->num_caches > 0 ? 0 : shape->rows, m->nn.hidden);
     start = *a;
@@ -214,7 +214,7 @@ static void carve_sets (struct shared *s, unsigned passes, bool plan, struct are
             struct tensor unbound = shared->tensor;
 
             if (shared->passes == passes)
-                tensor_take (plan ? &unbound : &shared->tensor, a);
+                tensor_carve (plan ? &unbound : &shared->tensor, a);
         }
     }
 }
@@ -243,7 +243,7 @@ static void carve_routers (const struct model *m, struct shared *s, bool plan, s
     for (int i = 0; i < m->num_routers; i++) {
         struct router_state unbound = { 0 };
 
-        router_take (plan ? &unbound : &m->router[i], m->nn.config.moe.experts, a);
+        router_carve (plan ? &unbound : &m->router[i], m->nn.config.moe.experts, a);
     }
     s->summands = (struct tensor){ .data = NULL };
     if (m->num_routers > 0 && x->etp_size > 1)
@@ -284,7 +284,7 @@ static void carve_shared (const struct model *m, struct shared *s, bool plan, st
     for (size_t i = 0; i < m->num_caches; i++) {
         struct tensor unbound = m->cache[i];
 
-        tensor_take (plan ? &unbound : &m->cache[i], a);
+        tensor_carve (plan ? &unbound : &m->cache[i], a);
     }
     for (int i = 0; i < 2 && s->split; i++)
         s->whole[i] = take (a, m->nn.dtype, m->nn.tp_size, model_split_count (m, &m->planned));
@@ -846,8 +846,8 @@ static int bind_routers (struct model *m, struct mg_error *err)
     if (!(m->routers_host = device_host_alloc (m->device, routers_bytes (m), err)))
         return mg_error_prefix (err, "results of routers");
     for (int i = 0; i < m->num_routers; i++)
-        router_take_host (&m->router[i], experts,
-                          m->routers_host + (size_t)i * router_host_bytes (experts));
+        router_carve_host (&m->router[i], experts,
+                           m->routers_host + (size_t)i * router_host_bytes (experts));
     return 0;
 }
 

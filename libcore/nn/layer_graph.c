@@ -34,19 +34,19 @@ struct layer_graph {
 
 /* --- what the calls are made of --- */
 
-static void see_param (struct layer_graph *g, struct param *p, int phase)
+static void record_param (struct layer_graph *g, struct param *p, int phase)
 {
     for (int i = 0; i < g->num_params; i++) {
         if (g->param[i].param == p)
             return;
     }
-    g->param[g->num_params++] = (struct seen_param){ p, phase, param_see (p) };
+    g->param[g->num_params++] = (struct seen_param){ p, phase, param_record (p) };
 }
 
 /* The parameters and tensors of a phase.  first[index] is the first phase that uses a tensor, -1:
  * none does.
  */
-static void see_phase (struct layer_graph *g, const struct pass *pass, int phase, int *first)
+static void record_phase (struct layer_graph *g, const struct pass *pass, int phase, int *first)
 {
     const struct phase *p = &pass->layer->spec->phase[phase];
 
@@ -54,25 +54,25 @@ static void see_phase (struct layer_graph *g, const struct pass *pass, int phase
         if (!layer_access (p, i, false) && !layer_access (p, i, true))
             continue;
         if (p->op->operand[i].param)
-            see_param (g, pass_param (pass, p, i), phase);
+            record_param (g, pass_param (pass, p, i), phase);
         else if (first[p->operand[i]] < 0)
             first[p->operand[i]] = phase;
     }
 }
 
 /* A graph of backward halves also has the forward halves that run again before them. */
-static void see_phases (struct layer_graph *g, const struct pass *pass, int *first)
+static void record_phases (struct layer_graph *g, const struct pass *pass, int *first)
 {
     const struct layer_spec *spec = pass->layer->spec;
     uint64_t again = 0;
 
     for (int i = spec->graph_begin; i < spec->graph_end; i++) {
-        see_phase (g, pass, i, first);
+        record_phase (g, pass, i, first);
         again |= g->backward ? spec->again[i] : 0;
     }
     for (int i = 0; i < spec->num_phases; i++) {
         if (again & UINT64_C (1) << i)
-            see_phase (g, pass, i, first);
+            record_phase (g, pass, i, first);
     }
 }
 
@@ -82,7 +82,7 @@ static void see (struct layer_graph *g, const struct pass *pass)
 
     for (int i = 0; i <= LAYER_MAX_TENSORS; i++)
         first[i] = -1;
-    see_phases (g, pass, first);
+    record_phases (g, pass, first);
     for (int i = 1; i <= pass->layer->spec->num_tensors; i++) {
         if (first[i] < 0)
             continue;

@@ -88,7 +88,7 @@ struct param_seen {
     bool fresh;
 };
 
-static inline struct param_seen param_see (const struct param *p)
+static inline struct param_seen param_record (const struct param *p)
 {
     return (struct param_seen){ p->data, p->grad, p->fresh };
 }
@@ -106,7 +106,7 @@ const char *param_difference (const struct param *p, const struct param_seen *wa
  * every layout, rounded to its type.  Padding rows stay zero, as their gradients do, also
  * after every update, so largest magnitudes do not depend on the number of padding rows.
  * If the storage has another type, the values are written to the memory of the gradient,
- * for main_params_take().
+ * for main_params_init().
  */
 int param_init (const struct param *p, const struct kernels *kern,
                 struct mg_stream *stream, struct mg_error *err);

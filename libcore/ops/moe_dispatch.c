@@ -283,7 +283,7 @@ const struct layer_op op_moe_dispatch = {
 
 static int sort_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
-    return moe_take (pass, phase, 0, &moe_first, err);
+    return moe_make_inputs (pass, phase, 0, &moe_first, err);
 }
 
 /* Send the gradients of a round's rows back to the senders. */
@@ -341,8 +341,8 @@ static int send_back (const struct pass *pass, const struct phase *phase, int64_
 }
 
 /* Receive the gradients of the experts' results. */
-static int take_gradient (const struct pass *pass, const struct phase *phase, int64_t round,
-                          struct mg_error *err)
+static int receive_gradient (const struct pass *pass, const struct phase *phase, int64_t round,
+                             struct mg_error *err)
 {
     if (moe_transfer (pass, round, pass_tensor (pass, phase, MOE_DSENT),
                       pass_tensor (pass, phase, MOE_RECEIVED), false, err) < 0
@@ -362,7 +362,7 @@ static int combine_bwd (const struct pass *pass, const struct phase *phase, stru
 {
     if (moe_order (pass, phase, 0, pass_tensor (pass, phase, MOE_BEGIN), err) < 0)
         return -1;
-    return take_gradient (pass, phase, 0, err);
+    return receive_gradient (pass, phase, 0, err);
 }
 
 const struct layer_op op_moe_combine = {
@@ -399,7 +399,7 @@ static int take_rows (const struct pass *pass, const struct phase *phase, int64_
     if (transfer (pass, phase, round, MOE_SENT, MOE_SENT_PROB, false, err) < 0
         || moe_transfer_wait (pass, err) < 0)
         return -1;
-    return moe_take (pass, phase, round, kept, err);
+    return moe_make_inputs (pass, phase, round, kept, err);
 }
 
 static int give_gradients (const struct pass *pass, const struct phase *phase, int64_t round,
@@ -415,7 +415,7 @@ static const struct moe_way way = {
     .take_rows = take_rows,
     .give_rows = send_back,
     .send_again = permute_fwd,
-    .take_gradient = take_gradient,
+    .take_gradient = receive_gradient,
     .give_gradients = give_gradients,
 };
 

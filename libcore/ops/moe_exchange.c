@@ -206,8 +206,8 @@ int moe_sort_rows (const struct pass *pass, const struct phase *phase, int64_t r
     return sort (pass, phase, round, false, sorted, err);
 }
 
-int moe_take (const struct pass *pass, const struct phase *phase, int64_t round,
-              const struct moe_kept *kept, struct mg_error *err)
+int moe_make_inputs (const struct pass *pass, const struct phase *phase, int64_t round,
+                     const struct moe_kept *kept, struct mg_error *err)
 {
     struct tensor *input = pass_tensor (pass, phase, kept->input);
     struct tensor *prob = pass_tensor (pass, phase, kept->prob);

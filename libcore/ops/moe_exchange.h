@@ -43,8 +43,8 @@ int moe_order (const struct pass *pass, const struct phase *phase, int64_t round
                const struct tensor *begin, struct mg_error *err);
 
 /* Make the inputs of the experts from the received rows: kept->input, prob and begin. */
-int moe_take (const struct pass *pass, const struct phase *phase, int64_t round,
-              const struct moe_kept *kept, struct mg_error *err);
+int moe_make_inputs (const struct pass *pass, const struct phase *phase, int64_t round,
+                     const struct moe_kept *kept, struct mg_error *err);
 
 /* Rows that are sorted by expert, to MOE_RECEIVED: the sums over the expert-tensor-parallel ranks;
  * the same for a number a row, to MOE_RECEIVED_PROB.  And rows that were received, to 'sorted'.

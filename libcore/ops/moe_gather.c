@@ -258,8 +258,8 @@ static int put_rows (const struct pass *pass, const struct phase *phase, int64_t
                     pass_data (pass, phase, MOE_ALL_ROW), round > 0, tensor_at (all, 0), err);
 }
 
-static int take_gradient (const struct pass *pass, const struct phase *phase, int64_t round,
-                          struct mg_error *err)
+static int gather_gradient (const struct pass *pass, const struct phase *phase, int64_t round,
+                            struct mg_error *err)
 {
     struct tensor *dout = pass_tensor (pass, phase, MOE_DOUT);
 
@@ -277,7 +277,7 @@ static int put_bwd (const struct pass *pass, const struct phase *phase, struct m
 {
     if (order (pass, phase, 0, pass_tensor (pass, phase, MOE_BEGIN), err) < 0)
         return -1;
-    return take_gradient (pass, phase, 0, err);
+    return gather_gradient (pass, phase, 0, err);
 }
 
 const struct layer_op op_moe_put = {
@@ -299,8 +299,8 @@ const struct layer_op op_moe_put = {
 /* --- further rounds --- */
 
 /* The gradients of round 1 are written here.  Those of round 0 are added later. */
-static int give_gradients (const struct pass *pass, const struct phase *phase, int64_t round,
-                           struct mg_error *err)
+static int return_gradients (const struct pass *pass, const struct phase *phase, int64_t round,
+                             struct mg_error *err)
 {
     return put_gradients (pass, phase, round > 1, err);
 }
@@ -310,8 +310,8 @@ static const struct moe_way way = {
     .take_rows = select_rows,
     .give_rows = put_rows,
     .send_again = gather_fwd,
-    .take_gradient = take_gradient,
-    .give_gradients = give_gradients,
+    .take_gradient = gather_gradient,
+    .give_gradients = return_gradients,
 };
 
 static int more_fwd (const struct pass *pass, const struct phase *phase, struct mg_error *err)

@@ -12,7 +12,7 @@ static struct tensor take (struct arena *a, enum mg_dtype dtype, int64_t n)
 {
     struct tensor t = { .dtype = dtype, .ndims = 1, .shape = { n }, .live = n };
 
-    tensor_take (&t, a);
+    tensor_carve (&t, a);
     return t;
 }
 
@@ -30,7 +30,7 @@ bool router_has_name (const char *name)
     return false;
 }
 
-void router_take (struct router_state *s, int experts, struct arena *a)
+void router_carve (struct router_state *s, int experts, struct arena *a)
 {
     s->bias = take (a, MG_FLOAT32, experts);
     s->beta = take (a, MG_FLOAT32, experts);
@@ -53,7 +53,7 @@ size_t router_host_bytes (int experts)
            + NUM_HOST_ARRAYS * align ((size_t)experts * sizeof (float));
 }
 
-void router_take_host (struct router_state *s, int experts, void *memory)
+void router_carve_host (struct router_state *s, int experts, void *memory)
 {
     float **const array[NUM_HOST_ARRAYS] = { &s->host.tally, &s->host.bias, &s->host.bias_copy,
                                              &s->host.beta_copy };
@@ -95,7 +95,7 @@ static int update_beta (struct router_state *s, const struct nn *nn, struct mg_e
 /* --- what it was like --- */
 
 /* Until all experts are counted, 'entropy' is the sum of n log n and 'dropped' that of n. */
-static void see_tokens (double n, struct router_stats *stats)
+static void count_tokens (double n, struct router_stats *stats)
 {
     stats->least = n < stats->least ? n : stats->least;
     stats->most = n > stats->most ? n : stats->most;
@@ -103,7 +103,7 @@ static void see_tokens (double n, struct router_stats *stats)
     stats->dropped += n;
 }
 
-static void see_bias (double bias, struct router_stats *stats)
+static void count_bias (double bias, struct router_stats *stats)
 {
     stats->bias_least = bias < stats->bias_least ? bias : stats->bias_least;
     stats->bias_most = bias > stats->bias_most ? bias : stats->bias_most;
@@ -117,8 +117,8 @@ static void see (const struct router_state *s, const struct nn *nn, const struct
     *stats = (struct router_stats){ .least = INFINITY, .bias_least = INFINITY,
                                     .bias_most = -INFINITY };
     for (int64_t e = 0; e < s->tally.shape[0]; e++) {
-        see_tokens ((double)s->host.tally[e], stats);
-        see_bias ((double)s->host.bias[e], stats);
+        count_tokens ((double)s->host.tally[e], stats);
+        count_bias ((double)s->host.bias[e], stats);
     }
     memcpy (stats->loss, s->host.loss, sizeof (stats->loss));
     all = (double)shape->rows * nn->config.moe.topk * s->passes * ranks;

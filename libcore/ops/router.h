@@ -39,13 +39,13 @@ struct router_state {
 bool router_has_name (const char *name);
 
 /* Take memory for the state of a router; plan: arena.h. */
-void router_take (struct router_state *s, int experts, struct arena *a);
+void router_carve (struct router_state *s, int experts, struct arena *a);
 
 /* Bytes of pinned host memory, a multiple of 64, that a router needs, and the division of so many
  * bytes.
  */
 size_t router_host_bytes (int experts);
-void router_take_host (struct router_state *s, int experts, void *memory);
+void router_carve_host (struct router_state *s, int experts, void *memory);
 
 /* Enqueue a copy of bias and beta into host memory, for a checkpoint that is written while training
  * goes on.

@@ -62,7 +62,7 @@ struct bounce;
 const struct bounce *buffers_bounce (const struct buffers *b);
 
 /* Allocate the memory, zeroed, and set data and grad of every parameter.  Without gradients
- * param->grad is NULL.  Float8 parameters are the exception: until main_params_take() returns,
+ * param->grad is NULL.  Float8 parameters are the exception: until main_params_init() returns,
  * their grad is memory for initial values (param_init()), outside the plan.
  */
 int buffers_bind (struct buffers *b, struct mg_error *err);

@@ -339,7 +339,7 @@ struct compared {
 };
 
 /* Append a value that differs to the list of differences.  Returns the list's new length. */
-static size_t tell_difference (const struct compared *c, char *list, size_t used, size_t size)
+static size_t append_difference (const struct compared *c, char *list, size_t used, size_t size)
 {
     const char *comma = used > 0 ? ", " : "";
 
@@ -386,7 +386,7 @@ static int want_same (const struct lr_config *a, const struct lr_config *b,
     size_t used = 0;
 
     for (size_t i = 0; i < sizeof (values) / sizeof (values[0]); i++)
-        used = tell_difference (&values[i], list, used, sizeof (list));
+        used = append_difference (&values[i], list, used, sizeof (list));
     return used > 0 ? mg_error_set (err, EINVAL, "%s", list) : 0;
 }
 

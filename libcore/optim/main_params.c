@@ -1,13 +1,14 @@
 /* main_params.c - memory of main parameters, and the ways between them and the model's
  *
- * Values come from three sides: initial values from the model's parameters (take), loaded ones
- * from host memory (write), new ones from the optimizer's update, which writes both kinds of
- * parameters itself.  The model's parameters are made of main ones in one place (give).
+ * Main parameters get values in three ways: main_params_init() copies initial values of the model's
+ * parameters, main_params_write() copies loaded values from host memory, and the optimizer's update
+ * writes both kinds of parameters.  main_params_to_model() alone makes the model's parameters of
+ * the main ones.
  *
  * Invariants: place[].data of a range is the model's parameters if these are float32, memory of
- * its own if main parameters are kept, memory outside the plan between write and give if not,
- * else NULL.
- * All ranks take part in the collectives of take and give, also a rank on which give fails.
+ * its own if main parameters are kept, memory outside the plan between a write and
+ * main_params_to_model() if not, else NULL.
+ * All ranks take part in the collectives of both functions, also a rank that fails.
  */
 
 #include <errno.h>
@@ -201,7 +202,7 @@ static int take_range (struct main_params *m, size_t range, struct mg_error *err
                              m->buffers->stream, err);
 }
 
-int main_params_take (struct main_params *m, struct mg_error *err)
+int main_params_init (struct main_params *m, struct mg_error *err)
 {
     struct buffers *b = m->buffers;
 
@@ -253,7 +254,7 @@ static int round_params (struct main_params *m, struct mg_error *err)
 /* After a failure the other steps up to the gathering are made nevertheless, since other ranks wait
  * in some of them.  The first failure is returned.
  */
-int main_params_give (struct main_params *m, struct mg_error *err)
+int main_params_to_model (struct main_params *m, struct mg_error *err)
 {
     struct buffers *b = m->buffers;
     struct mg_error later, *why;

@@ -8,7 +8,7 @@
  *
  * Each rank has the main parameters of the elements that it owns (buffers.h).  A run without
  * updates does not keep main parameters: they exist from main_params_write() to
- * main_params_give(), while parameters are loaded, and the memory plan leaves them out.  Ranges
+ * main_params_to_model(), while parameters are loaded, and the memory plan leaves them out.  Ranges
  * are those of the buffers.
  */
 #ifndef LIBCORE_OPTIM_MAIN_PARAMS_H
@@ -43,13 +43,13 @@ int main_params_bind (struct main_params *m, struct mg_error *err);
 /* Copy the initial values (param_init()) to the main parameters, and make float8
  * parameters of the main parameters.  Collective over all ranks.
  */
-int main_params_take (struct main_params *m, struct mg_error *err);
+int main_params_init (struct main_params *m, struct mg_error *err);
 
 /* Make the model's parameters of the main parameters, on all ranks that share them, after all
  * ranges were written.  Collective over all ranks.  A rank on which the call fails still takes
  * part in the collectives, so that ranks can agree on the result.
  */
-int main_params_give (struct main_params *m, struct mg_error *err);
+int main_params_to_model (struct main_params *m, struct mg_error *err);
 
 /* The device address of a range's main parameters if they are float32, else NULL. */
 float *main_params_plain (const struct main_params *m, size_t range);
@@ -61,7 +61,7 @@ int main_params_read (struct main_params *m, size_t range, int64_t from, int64_t
                       struct mg_error *err);
 
 /* Replace a whole range by float32 from host memory, rounded to the type of main parameters.
- * The model's parameters follow with main_params_give().  Blocks as main_params_read().
+ * The model's parameters follow with main_params_to_model().  Blocks as main_params_read().
  */
 int main_params_write (struct main_params *m, size_t range, const float *in,
                        struct mg_error *err);

@@ -19,7 +19,7 @@ static int64_t length (const struct buffers_range *r)
 /* --- data-parallel ranks --- */
 
 /* Main gradients of gradients, where they are not the same. */
-static int take_grads (struct optimizer *o, struct mg_error *err)
+static int copy_grads (struct optimizer *o, struct mg_error *err)
 {
     const struct owned *main_grad = &o->value[OPTIMIZER_MAIN_GRAD];
     const struct buffers *b = o->buffers;
@@ -41,7 +41,7 @@ static int take_grads (struct optimizer *o, struct mg_error *err)
 
 static int reduce_data (struct optimizer *o, struct mg_error *err)
 {
-    return buffers_reduce (o->buffers, err) < 0 ? -1 : take_grads (o, err);
+    return buffers_reduce (o->buffers, err) < 0 ? -1 : copy_grads (o, err);
 }
 
 /* --- tensor-parallel ranks --- */

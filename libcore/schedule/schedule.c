@@ -256,7 +256,7 @@ static int remove_slot (struct free_list *f, int i)
 }
 
 /* Bind the pass's microbatch to a free slot. */
-static void take_slot (struct builder *b, const struct sched_pass *p)
+static void acquire_slot (struct builder *b, const struct sched_pass *p)
 {
     struct free_list *f = &b->avail[b->s->pool[p->chunk]];
     int i, slot;
@@ -271,7 +271,7 @@ static void take_slot (struct builder *b, const struct sched_pass *p)
     *uses = true;
 }
 
-static void give_slot (struct builder *b, const struct sched_pass *p)
+static void release_slot (struct builder *b, const struct sched_pass *p)
 {
     struct free_list *f = &b->avail[b->s->pool[p->chunk]];
 
@@ -358,7 +358,7 @@ static void post_fwd (struct builder *b)
     if (b->next_fwd == b->npasses || !has_room (b, b->next_fwd))
         return;
     p = &b->pass[b->next_fwd];
-    take_slot (b, p);
+    acquire_slot (b, p);
     emit (b, SCHED_RECV_FWD, p->microbatch, p->chunk, cell_of (b, p)->slot);
     b->ahead_fwd = true;
     b->next_fwd++;
@@ -412,7 +412,7 @@ static void add_forward (struct builder *b, const struct sched_pass *p)
         emit (b, SCHED_WAIT_FWD, p->microbatch, p->chunk, cell->slot);
         b->ahead_fwd = false;
     } else {
-        take_slot (b, p);
+        acquire_slot (b, p);
     }
     post_fwd (b);
     wait_sent_fwd (b, p->chunk, cell->slot);
@@ -421,7 +421,7 @@ static void add_forward (struct builder *b, const struct sched_pass *p)
     if (has_output (s, p->chunk))
         send_fwd (b, p, cell->slot);
     if (s->shape.forward_only)
-        give_slot (b, p);
+        release_slot (b, p);
 }
 
 static void add_backward (struct builder *b, const struct sched_pass *p)
@@ -441,7 +441,7 @@ static void add_backward (struct builder *b, const struct sched_pass *p)
     cell->backward = true;
     if (has_input (s, p->chunk))
         send_bwd (b, p, cell->slot);
-    give_slot (b, p);
+    release_slot (b, p);
 }
 
 /* True if this send is the last one of its slot. */

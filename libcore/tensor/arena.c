@@ -7,7 +7,7 @@ void arena_init (struct arena *a, void *base, size_t size)
     *a = (struct arena){ .base = base, .size = base ? size : SIZE_MAX };
 }
 
-void *arena_take (struct arena *a, int64_t count, size_t size)
+void *arena_carve (struct arena *a, int64_t count, size_t size)
 {
     size_t bytes, start = a->used;
 

@@ -17,7 +17,7 @@ struct arena {
     char *base;    /* NULL in the planning pass */
     size_t size;   /* of the memory at base; unlimited in the planning pass */
     size_t used;   /* bytes of the parts so far, alignment included */
-    bool overflow; /* arena_take() refused a part: its count was too large, or the part
+    bool overflow; /* arena_carve() refused a part: its count was too large, or the part
                     * did not fit */
 };
 
@@ -28,7 +28,7 @@ void arena_init (struct arena *a, void *base, size_t size);
  * ARENA_ALIGN.  NULL in the planning pass, and for count 0.  NULL also if the part does
  * not fit: 'overflow' is then set, and no part is made.
  */
-void *arena_take (struct arena *a, int64_t count, size_t size);
+void *arena_carve (struct arena *a, int64_t count, size_t size);
 
 /* In the planning pass: repeat the parts that were made since 'used' was 'from', 'times' times. */
 void arena_repeat (struct arena *a, size_t from, int times);

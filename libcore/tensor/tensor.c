@@ -34,7 +34,7 @@ void *tensor_at (const struct tensor *t, int64_t i)
     return (char *)t->data + (size_t)i * mg_dtype_size (t->dtype);
 }
 
-void tensor_take (struct tensor *t, struct arena *a)
+void tensor_carve (struct tensor *t, struct arena *a)
 {
-    t->data = arena_take (a, tensor_capacity (t), mg_dtype_size (t->dtype));
+    t->data = arena_carve (a, tensor_capacity (t), mg_dtype_size (t->dtype));
 }

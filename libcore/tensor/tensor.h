@@ -39,6 +39,6 @@ void *tensor_address (void *data);
 
 /* Set the tensor's memory to a new part of the arena.  In a planning pass of the arena
  * the tensor stays unbound. */
-void tensor_take (struct tensor *t, struct arena *a);
+void tensor_carve (struct tensor *t, struct arena *a);
 
 #endif /* LIBCORE_TENSOR_TENSOR_H */

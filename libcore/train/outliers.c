@@ -16,7 +16,7 @@ struct told {
 
 enum { TOLD = sizeof (struct told) / sizeof (double) };
 
-bool outliers_take (struct outliers_series *s, double value, int64_t microbatches)
+bool outliers_add (struct outliers_series *s, double value, int64_t microbatches)
 {
     value = fabs (value);
     if (!isfinite (value))
@@ -48,7 +48,7 @@ int outliers_check (struct outliers *o, const double value[NUM_OUTLIERS], int64_
     if (!o->config.check[OUTLIER_LOSS] && !o->config.check[OUTLIER_GRADS])
         return 0;
     for (int i = 0; i < NUM_OUTLIERS; i++) {
-        if (o->config.check[i] && outliers_take (&o->series[i], value[i], microbatches)) {
+        if (o->config.check[i] && outliers_add (&o->series[i], value[i], microbatches)) {
             own.value[i] = value[i];
             own.largest[i] = o->series[i].largest;
         }

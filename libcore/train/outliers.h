@@ -39,7 +39,7 @@ struct outliers {
 /* Add a value of 'microbatches' microbatches.  Returns true if the value is an outlier.
  * A value that is not finite is no outlier, and changes nothing.
  */
-bool outliers_take (struct outliers_series *s, double value, int64_t microbatches);
+bool outliers_add (struct outliers_series *s, double value, int64_t microbatches);
 
 /* Check this rank's values of an iteration, NaN for a missing value.  The last rank
  * prints a line to 'out' for each outlier of any rank, at most 16.  If the configuration

@@ -33,7 +33,7 @@ int output_make_dir (const char *argument, const char *path, struct mg_error *er
     return 0;
 }
 
-struct dirlock *output_take_dir (const char *argument, const char *path, struct mg_error *err)
+struct dirlock *output_lock_dir (const char *argument, const char *path, struct mg_error *err)
 {
     struct dirlock *lock = NULL;
 

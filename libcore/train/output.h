@@ -27,7 +27,7 @@ int output_make_dir (const char *argument, const char *path, struct mg_error *er
 /* Make the directory if it is missing, and take its lock with dirlock_take(): no other
  * run may write checkpoints there until dirlock_release().
  */
-struct dirlock *output_take_dir (const char *argument, const char *path, struct mg_error *err);
+struct dirlock *output_lock_dir (const char *argument, const char *path, struct mg_error *err);
 
 /* Open a file for appending with outfile_append(), which decides which files may be
  * opened.  The contents stay until output_restart().

@@ -53,7 +53,7 @@ static int check_list (const struct passes *p, const struct schedule *list, stru
 }
 
 /* The state of the parameters in the graph. */
-static int see_params (struct passes *p, struct mg_error *err)
+static int record_params (struct passes *p, struct mg_error *err)
 {
     size_t n;
     const struct param *param = model_params (p->model, &n);
@@ -61,7 +61,7 @@ static int see_params (struct passes *p, struct mg_error *err)
     if (!(p->seen = calloc (n > 0 ? n : 1, sizeof (*p->seen))))
         return mg_error_set (err, ENOMEM, "out of memory");
     for (size_t i = 0; i < n; i++)
-        p->seen[i] = param_see (&param[i]);
+        p->seen[i] = param_record (&param[i]);
     return 0;
 }
 
@@ -86,7 +86,7 @@ static int capture_iteration (struct passes *p, const struct schedule *list, str
     const struct model_mode mode = p->mode;
     int rc;
 
-    if (check_list (p, list, err) < 0 || see_params (p, err) < 0
+    if (check_list (p, list, err) < 0 || record_params (p, err) < 0
         || nn_await (nn, NN_ALL_SIDES, err) < 0
         || graph_begin (model_stream (p->model), err) < 0)
         return -1;

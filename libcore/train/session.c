@@ -20,7 +20,7 @@ static uint64_t fingerprint (const struct run_config *c)
     return XXH3_64bits_withSeed (numbers, sizeof (numbers), c->job.fingerprint);
 }
 
-static void tell_report (void *arg, const char *text)
+static void print_report (void *arg, const char *text)
 {
     struct session *s = arg;
 
@@ -58,7 +58,7 @@ static int create_job (struct session *s, const char *comm, int threads, const c
     config.comm = comm;
     config.fingerprint = fingerprint (s->config);
     config.refusal = refusal;
-    config.watch.tell = tell_report;
+    config.watch.tell = print_report;
     config.watch.arg = s;
     config.all_failed = &s->accord.common_error;
     config.bootstrap = s->bootstrap;
@@ -115,7 +115,7 @@ int session_bind (struct session *s, struct mg_error *err)
 
 int session_load (struct session *s, const char *weights, struct mg_error *err)
 {
-    if (main_params_take (s->parts.main, err) < 0)
+    if (main_params_init (s->parts.main, err) < 0)
         return -1;
     if (weights)
         return accord_common (&s->accord, state_load_weights (s->state, weights, err));

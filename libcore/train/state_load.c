@@ -130,9 +130,9 @@ static int read_weights (struct state *s, const char *path, struct mg_error *err
     return state_unstage (&s->weight, rc, err);
 }
 
-int state_give_params (struct state *s, struct mg_error *err)
+int state_make_params (struct state *s, struct mg_error *err)
 {
-    int rc = main_params_give (s->main, err);
+    int rc = main_params_to_model (s->main, err);
 
     return exchange_agree (job_control (s->job), rc, err);
 }
@@ -141,7 +141,7 @@ int state_load_weights (struct state *s, const char *path, struct mg_error *err)
 {
     if (exchange_agree (job_control (s->job), read_weights (s, path, err), err) < 0)
         return -1;
-    return state_give_params (s, err);
+    return state_make_params (s, err);
 }
 
 /* Rank 0's view of the directory counts for all, so that all do the same. */
@@ -190,7 +190,7 @@ static int read_tensors (struct state *s, const struct state_source *from, int64
         return state_unstage (&list, rc, err);
     if (exchange_agree (comm, state_unstage (&list, 0, err), err) < 0)
         return -1;
-    return state_give_params (s, err);
+    return state_make_params (s, err);
 }
 
 /* The schedule that a checkpoint was made with; those of other versions may not tell. */

@@ -75,7 +75,7 @@ int state_stage (struct list *list, struct mg_error *err);
 int state_unstage (struct list *list, int rc, struct mg_error *err);
 
 /* Make the model's parameters of what was stored; on all ranks or on none.  Collective. */
-int state_give_params (struct state *s, struct mg_error *err);
+int state_make_params (struct state *s, struct mg_error *err);
 
 /* Names and types of the first 'n' values in values[], of n + 1, whose last has no name. */
 void state_name_values (struct checkpoint_value *values, int n);

@@ -486,5 +486,5 @@ int state_write_tensor (struct state *s, const struct state_tensor *t, int root,
     rc = write_chunks (s, t, root, &list, &c, err);
     free (c.value);
     free (list.piece);
-    return rc < 0 ? -1 : state_give_params (s, err);
+    return rc < 0 ? -1 : state_make_params (s, err);
 }

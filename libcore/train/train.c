@@ -1,7 +1,7 @@
 /* train.c - a run's steps, and its end
  *
  * A run is its steps, train_step(), and train_end(); a program may take each on its own.
- * take_step() is one iteration: passes, reductions, norm, update.  Reasons to stop, bad samples
+ * run_step() is one iteration: passes, reductions, norm, update.  Reasons to stop, bad samples
  * and full disks included, travel with the norm's reduction, so that all ranks decide the
  * same.  Set-up is in train_setup.c.
  */
@@ -161,8 +161,8 @@ static int begin_grad (struct train *t, struct mg_error *err)
 /* Run all passes of the iteration that starts with the samples consumed so far, beginning
  * with gradients of zero.  'check' searches all tensors; it may be NULL.
  */
-static int take_passes (struct train *t, const struct batch_size *size, struct check *check,
-                        struct mg_error *err)
+static int run_passes (struct train *t, const struct batch_size *size, struct check *check,
+                       struct mg_error *err)
 {
     struct timers *timers = &t->report.timers;
     struct passes_run run = {
@@ -187,13 +187,13 @@ static int take_passes (struct train *t, const struct batch_size *size, struct c
 }
 
 /* Of struct locate_step. */
-static int take_passes_again (void *arg, struct check *check, struct mg_error *err)
+static int run_passes_again (void *arg, struct check *check, struct mg_error *err)
 {
     struct train *t = arg;
     struct batch_size size;
 
     num_microbatches_at (t->batches, t->progress.consumed_samples, &size);
-    return take_passes (t, &size, check, err);
+    return run_passes (t, &size, check, err);
 }
 
 static int find_nan (struct train *t, struct mg_error *err)
@@ -203,7 +203,7 @@ static int find_nan (struct train *t, struct mg_error *err)
         .model = t->session.parts.model,
         .buffers = t->session.parts.buffers,
         .optimizer = t->session.parts.optimizer,
-        .passes = take_passes_again,
+        .passes = run_passes_again,
         .arg = t,
     };
 
@@ -308,7 +308,7 @@ static int measure (struct train *t, struct mg_error *err)
 }
 
 /* Passes, reductions, update; fills m's loss and norm. */
-static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
+static int run_step (struct train *t, struct metrics *m, struct mg_error *err)
 {
     struct model *model = t->session.parts.model;
     struct optimizer *optimizer = t->session.parts.optimizer;
@@ -321,7 +321,7 @@ static int take_step (struct train *t, struct metrics *m, struct mg_error *err)
     num_microbatches_at (t->batches, t->progress.consumed_samples, &size);
     m->global_batch_size = size.running;
     m->loss_scale = t->progress.scaler.scale;
-    if (take_passes (t, &size, NULL, err) < 0 || reduce_grads (t, err) < 0
+    if (run_passes (t, &size, NULL, err) < 0 || reduce_grads (t, err) < 0
         || measure (t, err) < 0)
         return -1;
     if (model_has_loss (model) && job_group_rank (t->session.job, GROUP_TP) == 0)
@@ -415,7 +415,7 @@ static int iterate (struct train *t, struct metrics *m, struct mg_error *err)
     };
     trace_iteration (t->trace, m->iteration, m->iteration - t->first_iteration + 1);
     job_activity (t->session.job, "iteration", m->iteration);
-    if (take_step (t, m, err) < 0)
+    if (run_step (t, m, err) < 0)
         return -1;
     t->progress.iteration++;
     t->progress.consumed_samples += m->global_batch_size;
@@ -450,7 +450,7 @@ static void skip_iteration (struct train *t)
     }
 }
 
-static int tell_stop (struct train *t)
+static int print_stop (struct train *t)
 {
     const char *save = t->config.save.dir;
 
@@ -555,7 +555,7 @@ static bool is_to_leave (struct train *t)
 }
 
 /* Tell a run that has nothing to do, on rank 0. */
-static void tell_nothing (const struct train *t)
+static void note_nothing (const struct train *t)
 {
     if (t->progress.iteration < t->train_iters || t->config.length.skip_train
         || job_rank (t->session.job) != 0)
@@ -574,7 +574,7 @@ int train_begin (struct train *t, struct mg_error *err)
     t->begun = true;
     t->first_iteration = t->progress.iteration + 1;
     t->report.first_iteration = t->first_iteration;
-    tell_nothing (t);
+    note_nothing (t);
     if (t->config.step.hash_interval != 0 && compare_replicas (t, err) < 0)
         return -1;
     if (t->upcycled && !t->config.length.skip_train && save_checkpoint (&t->saving, err) < 0)
@@ -613,7 +613,7 @@ static int end (struct train *t, struct mg_error *err)
         return -1;
     t->stopped = t->session.accord.stopping && t->progress.iteration < t->train_iters;
     if (t->stopped)
-        return t->session.accord.output_lost ? 0 : tell_stop (t);
+        return t->session.accord.output_lost ? 0 : print_stop (t);
     if (weights
         && accord_common (&t->session.accord,
                           state_save_weights (t->session.state, weights, err))

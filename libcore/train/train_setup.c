@@ -152,7 +152,7 @@ static int setup_outputs (struct train *t, struct mg_error *err)
     if (job_rank (t->session.job) == 0
         && (output_check_file ("--save-weights", c->outputs.weights, err) < 0
             || output_check_file ("--save-gradients", c->outputs.gradients, err) < 0
-            || (c->save.dir && !(*lock = output_take_dir ("--save", c->save.dir, err)))))
+            || (c->save.dir && !(*lock = output_lock_dir ("--save", c->save.dir, err)))))
         return -1;
     if (dirlock_note (*lock))
         fprintf (t->out, "%s\n", dirlock_note (*lock));
@@ -358,8 +358,8 @@ static void describe (struct train *t)
             fprintf (t->out, "no %s: %s\n", part == SPLIT_VALID ? "validation" : "test",
                      t->evaluation.missing[part].text);
     }
-    args_others_tell (&t->config.args->others, t->out);
-    args_heard_tell (t->config.args, &t->config.geometry, t->out);
+    args_others_print (&t->config.args->others, t->out);
+    args_heard_print (t->config.args, &t->config.geometry, t->out);
     for (size_t i = 0; i < sizeof (notes) / sizeof (notes[0]); i++) {
         if (notes[i])
             fprintf (t->out, "%s\n", notes[i]);
@@ -390,7 +390,7 @@ static int check_rest (struct train *t, struct mg_error *err)
 }
 
 /* Print, on rank 0, that the decay of the learning rate ends before the run. */
-static void tell_decay (const struct train *t)
+static void print_decay (const struct train *t)
 {
     const struct train_progress *p = &t->progress;
     int64_t skipped = p->skipped_samples, last;
@@ -399,9 +399,9 @@ static void tell_decay (const struct train *t)
         return;
     last = num_microbatches_after (t->batches, p->consumed_samples,
                                    t->train_iters - p->iteration);
-    args_heard_tell_decay (&p->lr, p->consumed_samples - skipped, last - skipped,
-                           num_microbatches_iterations (t->batches, p->lr.decay + skipped),
-                           t->out);
+    args_heard_print_decay (&p->lr, p->consumed_samples - skipped, last - skipped,
+                            num_microbatches_iterations (t->batches, p->lr.decay + skipped),
+                            t->out);
     fflush (t->out);
 }
 
@@ -424,7 +424,7 @@ static int begin (struct train *t, struct mg_error *err)
     if (rc >= 0)
         rc = check_rest (t, err);
     if (rc >= 0)
-        tell_decay (t);
+        print_decay (t);
     if (rc >= 0)
         rc = accord_check_output (&t->session.accord, err);
     if (rc >= 0)

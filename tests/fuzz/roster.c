@@ -64,7 +64,7 @@ static void run (const uint8_t *data, size_t size)
         struct fuzz_input part = rank < RANKS - 1 ? fuzz_part (&in) : in;
         void *told = fuzz_copy (part);
 
-        rc = roster_take (roster, rank, told, part.left, NULL);
+        rc = roster_receive (roster, rank, told, part.left, NULL);
         free (told);
     }
     for (size_t i = 0; i < roster->num_tensors; i++) {

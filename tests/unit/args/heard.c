@@ -194,7 +194,7 @@ static char *tell (const char *const word[MAX_WORDS])
     if (run_config_geometry (&c, &err) < 0)
         bail_out ("%s", err.text);
     out = open_memstream (&text, &size);
-    args_heard_tell (&args, &c.geometry, out);
+    args_heard_print (&args, &c.geometry, out);
     fclose (out);
     train_args_clear (&args);
     return text;
@@ -251,7 +251,7 @@ static void test_decay (void)
         size_t size;
         FILE *out = open_memstream (&text, &size);
 
-        args_heard_tell_decay (&runs[i].lr, runs[i].consumed, runs[i].last, 25, out);
+        args_heard_print_decay (&runs[i].lr, runs[i].consumed, runs[i].last, 25, out);
         fclose (out);
         is_str (text, runs[i].want, "from %d to %d", (int)runs[i].consumed, (int)runs[i].last);
         free (text);

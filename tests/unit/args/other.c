@@ -53,7 +53,7 @@ static void take (struct outcome *o, bool strict, const char *const *word)
     while (word[argc])
         argc++;
     for (int i = 0; i < argc && o->rc == 0;)
-        o->rc = args_others_take (&o->others, argc, (char **)word, &i, NULL, 0, &o->err);
+        o->rc = args_others_add (&o->others, argc, (char **)word, &i, NULL, 0, &o->err);
     if (o->rc == 0)
         o->rc = args_others_check (&o->others, strict, &o->err);
     o->error = errno;
@@ -284,12 +284,12 @@ static void test_tell (void)
     FILE *out = open_memstream (&text, &size);
 
     take (&o, false, words);
-    args_others_tell (&o.others, out);
+    args_others_print (&o.others, out);
     args_others_clear (&o.others);
     take (&o, false, elsewhere);
-    args_others_tell (&o.others, out);
+    args_others_print (&o.others, out);
     args_others_clear (&o.others);
-    args_others_tell (&o.others, out);
+    args_others_print (&o.others, out);
     fclose (out);
     is_str (text,
             "arguments that change nothing here: --use-mcore-models, --ckpt-format torch_dist "

@@ -15,7 +15,8 @@ enum { RANKS_MAX = 64, MAIL_MAX = 1 << 14, SCRATCH = 4 << 20 };
 /* --- the transport: what was sent and not yet received, in order --- */
 
 struct mail {
-    int from, to, kind;
+    int from, to;
+    enum call_kind kind;
     uint64_t number;
     char *data;
     size_t bytes;

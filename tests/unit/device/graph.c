@@ -395,7 +395,7 @@ static void test_work (void)
 
     setup (&r);
     begin (&r);
-    is_int (graph_take (r.compute, &work, &err), 0, "work");
+    is_int (graph_add (r.compute, &work, &err), 0, "work");
     args = NULL;
     graph = graph_end (&err);
     ok (graph && count == 0 && graph_replay (graph, &err) == 0 && count == 1, "is repeated");

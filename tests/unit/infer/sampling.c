@@ -64,7 +64,7 @@ static void test_draws (void)
         u = sampling_uniform (&other);
         if (u < 0 || u >= 1)
             bail_out ("a draw of %g", u);
-        count[sampling_take (p, N, u, &near)]++;
+        count[sampling_choose (p, N, u, &near)]++;
     }
     for (int i = 0; i < N; i++)
         chi += pow (count[i] - DRAWS * p[i], 2) / (DRAWS * p[i]);
@@ -87,11 +87,11 @@ static void test_take (void)
     static const double p[4] = { 0.25, 0, 0.5, 0.25 };
     bool near;
 
-    ok (sampling_take (p, 4, 0, &near) == 0 && !near, "the lowest");
-    ok (sampling_take (p, 4, 0.25, &near) == 2 && near, "a boundary belongs to the next");
-    ok (sampling_take (p, 4, 0.249995, &near) == 0 && near, "near a boundary");
-    ok (sampling_take (p, 4, 0.5, &near) == 2 && !near, "far from it");
-    ok (sampling_take (p, 4, 1 - 1e-9, &near) == 3 && !near, "the end is no boundary");
+    ok (sampling_choose (p, 4, 0, &near) == 0 && !near, "the lowest");
+    ok (sampling_choose (p, 4, 0.25, &near) == 2 && near, "a boundary belongs to the next");
+    ok (sampling_choose (p, 4, 0.249995, &near) == 0 && near, "near a boundary");
+    ok (sampling_choose (p, 4, 0.5, &near) == 2 && !near, "far from it");
+    ok (sampling_choose (p, 4, 1 - 1e-9, &near) == 3 && !near, "the end is no boundary");
 }
 
 static void test_largest (void)

@@ -299,17 +299,17 @@ static void check (const struct kit_variant *v, const struct operands *o,
     if (!memory)
         bail_out ("out of memory");
     memset (memory, 77, (size + 63) / 64 * 64 + 128);
-    kernels_cpu_give_scratch (v->k, NULL, memory + 64, size, &err);
+    kernels_cpu_set_scratch (v->k, NULL, memory + 64, size, &err);
     ok (call->run (v->k, o, call, &err) == 0 && memory[63] == 77 && memory[64 + size] == 77,
         "%s, %s: %zu bytes are enough %s", call->name, v->name, size, err.text);
     if (size > 0) {
-        kernels_cpu_give_scratch (v->k, NULL, memory + 64, size - 1, &err);
+        kernels_cpu_set_scratch (v->k, NULL, memory + 64, size - 1, &err);
         errno = 0;
         ok (call->run (v->k, o, call, &err) < 0 && errno == ENOMEM
                 && strstr (err.text, "were planned"),
             "and one less are not: %s", err.text);
     }
-    kernels_cpu_give_scratch (v->k, NULL, NULL, 0, &err);
+    kernels_cpu_set_scratch (v->k, NULL, NULL, 0, &err);
     free (memory);
 }
 

@@ -109,17 +109,17 @@ static void test_given (struct kernels *k)
     kern_scratch (k, &call, &want, NULL);
     if (want > sizeof (memory) || want <= 64)
         bail_out ("%zu bytes of scratch", want);
-    kernels_cpu_give_scratch (k, stream_number (0), memory, 64, &err);
-    kernels_cpu_give_scratch (k, stream_number (1), memory, want, &err);
+    kernels_cpu_set_scratch (k, stream_number (0), memory, 64, &err);
+    kernels_cpu_set_scratch (k, stream_number (1), memory, want, &err);
     ok (kern_col_sum (k, &sum, stream_number (0), &err) < 0 && errno == ENOMEM, "too little: %s",
         err.text);
     is_int (kern_col_sum (k, &sum, stream_number (1), &err), 0, "another stream has enough");
     is_int (kern_col_sum (k, &sum, stream_number (2), &err), 0, "one without allocates");
     for (size_t i = 0; i <= KERN_SCRATCH_STREAMS; i++)
-        refused += kernels_cpu_give_scratch (k, stream_number (i), memory, 64, &err) < 0;
+        refused += kernels_cpu_set_scratch (k, stream_number (i), memory, 64, &err) < 0;
     is_int (refused, 1, "one stream too many: %s", err.text);
     for (size_t i = 0; i <= KERN_SCRATCH_STREAMS; i++)
-        kernels_cpu_give_scratch (k, stream_number (i), NULL, 0, &err);
+        kernels_cpu_set_scratch (k, stream_number (i), NULL, 0, &err);
     is_int (kern_col_sum (k, &sum, stream_number (0), &err), 0, "what was given is gone");
 }
 

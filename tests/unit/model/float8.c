@@ -70,7 +70,7 @@ static void setup (struct job *job, struct fixture *f, bool float8)
     stack_create (&f->stack, &stack, job, model_stream (f->model), f->params, f->n,
                   model_sizes_of (f->model)->tensors);
     if (model_bind (f->model, &slots, &err) < 0 || model_init_params (f->model, &err) < 0
-        || main_params_take (f->stack.main, &err) < 0
+        || main_params_init (f->stack.main, &err) < 0
         || buffers_params_wait (f->stack.buffers, &err) < 0)
         bail_out ("%s", err.text);
     fill (model_inputs (f->model, NULL, 0, 0));
@@ -133,7 +133,7 @@ static void set_main (struct fixture *f, float (*element) (const struct param *p
             bail_out ("%s", err.text);
         free (x);
     }
-    if (main_params_give (f->stack.main, &err) < 0
+    if (main_params_to_model (f->stack.main, &err) < 0
         || buffers_params_wait (f->stack.buffers, &err) < 0)
         bail_out ("%s", err.text);
 }

@@ -218,12 +218,12 @@ static void take_alone (struct alone *l, const struct nn *nn)
     for (int i = 0; i < l->spec.num_params; i++) {
         struct param *p = &l->param[i];
 
-        p->data = arena_take (&a, p->numel, sizeof (float));
-        p->grad = arena_take (&a, p->numel, sizeof (float));
+        p->data = arena_carve (&a, p->numel, sizeof (float));
+        p->grad = arena_carve (&a, p->numel, sizeof (float));
     }
     for (int i = 1; i <= l->spec.num_tensors; i++) {
         l->tensor[i] = layer_tensor_of (nn, &l->spec, i);
-        tensor_take (&l->tensor[i], &a);
+        tensor_carve (&l->tensor[i], &a);
     }
     if (a.overflow)
         bail_out ("the arena is too small");

@@ -55,13 +55,13 @@ static void open_test (struct test *t, struct job *job)
         bail_out ("%s", err.text);
     memset (memory, 0, sizeof (memory));
     arena_init (&a, memory, sizeof (memory));
-    router_take (&t->state, EXPERTS, &a);
+    router_carve (&t->state, EXPERTS, &a);
     if (a.overflow)
         bail_out ("the arena is too small");
     t->host = device_host_alloc (job_device (job), router_host_bytes (EXPERTS), &err);
     if (!t->host)
         bail_out ("%s", err.text);
-    router_take_host (&t->state, EXPERTS, t->host);
+    router_carve_host (&t->state, EXPERTS, t->host);
 }
 
 /* An iteration of two passes, of which this rank has counted so much. */

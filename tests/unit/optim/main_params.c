@@ -158,14 +158,14 @@ static void test_load (const struct mode *mode)
         if (param_init (&f.params[i], device_kernels (job_device (f.job)), f.stream, &err) < 0)
             bail_out ("%s", err.text);
     }
-    ok (main_params_take (f.stack.main, &err) == 0 && !f.params[1].grad,
+    ok (main_params_init (f.stack.main, &err) == 0 && !f.params[1].grad,
         "%s: initial values: %s", mode->what, err.text);
     ok (param_at (&f.params[1], 3) != 0 && fabsf (param_at (&f.params[1], 3)) < 4,
         "%s: are the model's", mode->what);
     write_all (&f);
     worst = worst_of (&f);
     ok (worst <= mode->kept, "%s: what was written is read, to %.2g", mode->what, worst);
-    if (main_params_give (f.stack.main, &err) < 0
+    if (main_params_to_model (f.stack.main, &err) < 0
         || buffers_params_wait (f.stack.buffers, &err) < 0)
         bail_out ("%s", err.text);
     worst = worst_of (&f);

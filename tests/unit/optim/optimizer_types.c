@@ -232,7 +232,7 @@ static void take_steps (struct fixture *f, enum mg_dtype dtype)
             ((uint16_t *)f->params[p].data)[i] = dtype == MG_BFLOAT16
                                                     ? half_to_bf16 (value (9, p, i))
                                                     : half_to_fp16 (value (9, p, i));
-    if (main_params_take (f->stack.main, &err) < 0)
+    if (main_params_init (f->stack.main, &err) < 0)
         bail_out ("%s", err.text);
     for (int step = 1; step <= 5; step++) {
         for (size_t p = 0; p < NUM_PARAMS; p++)
@@ -271,7 +271,7 @@ static void test_steps (enum mg_dtype dtype, struct types types, double toleranc
 
     /* what was written is given to the model */
     fill (&a, x);
-    if (main_params_give (a.stack.main, &err) < 0
+    if (main_params_to_model (a.stack.main, &err) < 0
         || buffers_params_wait (a.stack.buffers, &err) < 0)
         bail_out ("%s", err.text);
     unlike = count_unlike (&a, x);

@@ -179,7 +179,7 @@ static void open_run (struct run *r, struct world *w, const struct mode *mode)
         for (int64_t i = 0; i < r->params[p].numel; i++)
             put (r->params[p].data, mode->dtype, i,
                  initial (r->params[p].order, global_place (&r->params[p], i)));
-    if (main_params_take (r->stack.main, &err) < 0)
+    if (main_params_init (r->stack.main, &err) < 0)
         bail_out ("%s", err.text);
 }
 

@@ -22,16 +22,16 @@ static void test_plan (void)
     arena_init (&real, memory, 512);
     for (size_t i = 0; i < sizeof (takes) / sizeof (takes[0]); i++) {
         size_t before = real.used;
-        char *p = arena_take (&real, takes[i].count, takes[i].size);
+        char *p = arena_carve (&real, takes[i].count, takes[i].size);
 
-        ok (arena_take (&plan, takes[i].count, takes[i].size) == NULL, "a plan has no memory");
+        ok (arena_carve (&plan, takes[i].count, takes[i].size) == NULL, "a plan has no memory");
         is_int (plan.used, takes[i].used, "planned after %d of %zu", (int)takes[i].count,
                 takes[i].size);
         is_int (real.used, takes[i].used, "and taken");
         ok (takes[i].count == 0 ? p == NULL : p == memory + before, "right behind the last");
     }
     ok (!plan.overflow && !real.overflow, "it fits to the byte");
-    ok (arena_take (&real, 1, 1) == NULL && real.overflow && real.used == 512,
+    ok (arena_carve (&real, 1, 1) == NULL && real.overflow && real.used == 512,
         "one byte more does not");
 }
 
@@ -53,17 +53,17 @@ static void test_limits (void)
 
     for (size_t i = 0; i < sizeof (takes) / sizeof (takes[0]); i++) {
         arena_init (&a, NULL, 0);
-        arena_take (&a, takes[i].count, takes[i].size);
+        arena_carve (&a, takes[i].count, takes[i].size);
         ok (a.overflow == !takes[i].fits, "%lld of %zu bytes: %s", (long long)takes[i].count,
             takes[i].size, takes[i].fits ? "planned" : "refused");
         is_int (a.used == 0, !takes[i].fits, "and %s", takes[i].fits ? "counted" : "not counted");
     }
-    arena_take (&a, INT64_MAX, 2);
+    arena_carve (&a, INT64_MAX, 2);
     ok (a.overflow, "a sum that overflows is refused");
-    ok (arena_take (&a, 1, 1) == NULL && a.overflow, "and remembered");
+    ok (arena_carve (&a, 1, 1) == NULL && a.overflow, "and remembered");
     for (size_t size = 127; size < 130; size++) {
         arena_init (&a, memory, 2 * ARENA_ALIGN);
-        ok ((arena_take (&a, (int64_t)size, 1) != NULL) == (size <= 128), "%zu of 128 bytes",
+        ok ((arena_carve (&a, (int64_t)size, 1) != NULL) == (size <= 128), "%zu of 128 bytes",
             size);
     }
 }
@@ -75,20 +75,20 @@ static void test_repeat (void)
 
     arena_init (&a, NULL, 0);
     arena_init (&b, NULL, 0);
-    arena_take (&a, 3, 4);
-    arena_take (&b, 3, 4);
+    arena_carve (&a, 3, 4);
+    arena_carve (&b, 3, 4);
     for (int i = 0; i < 5; i++) {
-        arena_take (&a, 100, 1);
-        arena_take (&a, 7, 8);
+        arena_carve (&a, 100, 1);
+        arena_carve (&a, 7, 8);
     }
-    arena_take (&b, 100, 1);
-    arena_take (&b, 7, 8);
+    arena_carve (&b, 100, 1);
+    arena_carve (&b, 7, 8);
     arena_repeat (&b, ARENA_ALIGN, 4);
     is_int ((long long)b.used, (long long)a.used, "parts repeated 4 times");
     arena_repeat (&b, ARENA_ALIGN, 0);
     arena_repeat (&b, ARENA_ALIGN, -1);
     is_int ((long long)b.used, (long long)a.used, "or not at all");
-    arena_take (&b, INT64_MAX / 2, 1);
+    arena_carve (&b, INT64_MAX / 2, 1);
     arena_repeat (&b, ARENA_ALIGN, INT32_MAX);
     ok (b.overflow, "a repetition that overflows is refused");
 }

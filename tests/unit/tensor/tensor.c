@@ -20,14 +20,14 @@ int main (void)
     ok (tensor_address (NULL) == tensor_at (&t, 0) && tensor_address (memory) == memory,
         "as other data without memory");
     arena_init (&a, NULL, 0);
-    tensor_take (&t, &a);
+    tensor_carve (&t, &a);
     is_int (a.used, 128, "a plan counts the capacity");
     ok (!t.data, "and gives no memory");
     arena_init (&a, memory, sizeof (memory));
-    tensor_take (&t, &a);
+    tensor_carve (&t, &a);
     ok (t.data == memory, "memory");
     ok ((char *)tensor_at (&t, 7) == memory + 14, "the address of an element");
-    tensor_take (&none, &a);
+    tensor_carve (&none, &a);
     ok (!none.data && a.used == 128, "nothing takes nothing");
     return done_testing ();
 }

@@ -13,18 +13,18 @@ static void test_series (void)
     int early = 0;
 
     for (int i = 0; i < 99; i++)
-        early += outliers_take (&s, i == 50 ? 3 : i == 60 ? 1e6 * NAN : 1, 1);
-    ok (outliers_take (&s, INFINITY, 1) == false && s.count == 98, "what is no number is none");
-    early += outliers_take (&s, -1, 1) + outliers_take (&s, -2, 1);
+        early += outliers_add (&s, i == 50 ? 3 : i == 60 ? 1e6 * NAN : 1, 1);
+    ok (outliers_add (&s, INFINITY, 1) == false && s.count == 98, "what is no number is none");
+    early += outliers_add (&s, -1, 1) + outliers_add (&s, -2, 1);
     is_int (early, 0, "nothing is large among the first 100");
     ok (s.largest == 3 && s.count == 100, "the largest of them is kept");
-    ok (!outliers_take (&s, 29.9, 1) && outliers_take (&s, 30, 1) && outliers_take (&s, -31, 1),
+    ok (!outliers_add (&s, 29.9, 1) && outliers_add (&s, 30, 1) && outliers_add (&s, -31, 1),
         "10 times as much is large");
-    ok (outliers_take (&s, 1e9, 1) && outliers_take (&s, 30, 1), "and stays so");
+    ok (outliers_add (&s, 1e9, 1) && outliers_add (&s, 30, 1), "and stays so");
     s = (struct outliers_series){ 0 };
-    outliers_take (&s, 1, 64);
-    outliers_take (&s, 2, 64);
-    ok (outliers_take (&s, 20, 64) && s.largest == 2, "microbatches are counted");
+    outliers_add (&s, 1, 64);
+    outliers_add (&s, 2, 64);
+    ok (outliers_add (&s, 20, 64) && s.largest == 2, "microbatches are counted");
 }
 
 static void test_lines (void)

@@ -45,7 +45,7 @@ void run_create (struct run *r, const char *const *more)
     r->accord = (struct accord){ .job = r->job, .out = r->out };
     use = (struct report_use){ &c->report, r->job, &r->accord, &r->memory };
     if (train_build (p, c, r->job, r->batches, 0, &r->memory, &err) < 0
-        || train_bind (p, &err) < 0 || main_params_take (p->main, &err) < 0
+        || train_bind (p, &err) < 0 || main_params_init (p->main, &err) < 0
         || !(r->state = state_create (p->model, p->buffers, p->main, p->optimizer, r->job, &err))
         || report_open (&r->report, &use, &c->tensorboard, &err) < 0
         || report_create (&r->report, p->model, c->model.config.seq_length, NULL, &err) < 0)

@@ -51,7 +51,7 @@ static void setup (struct fixture *f, bool float8, bool evaluates)
     stack_create (&f->stack, &config, f->job, model_stream (f->model), params, n,
                   model_sizes_of (f->model)->tensors);
     if (model_bind (f->model, &slots, &err) < 0 || model_init_params (f->model, &err) < 0
-        || main_params_take (f->stack.main, &err) < 0
+        || main_params_init (f->stack.main, &err) < 0
         || !(f->state = state_create (f->model, f->stack.buffers, f->stack.main,
                                       f->stack.optimizer, f->job, &err)))
         bail_out ("%s", err.text);
