@@ -52,7 +52,7 @@ static void become (char *const argv[], int out, int err, int failure)
     _exit (127);
 }
 
-/* Read what is there.  Close the stream at its end. */
+/* Read the bytes that have come on a stream, and close the stream at its end. */
 static void drain (struct stream *s)
 {
     char buf[4096];

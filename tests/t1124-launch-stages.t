@@ -17,8 +17,8 @@ seconds=$(($(patience 2000) / 1000)) # in which ranks meet
 ends() {
     run megatron launch -n 5 "$ends" "$1" $seconds
     lines=$(grep -v '^megatron launch: ' <<<"$err")
-    ! pgrep -x ends.t | sed 's|.*|/proc/&/cwd|' | xargs -r readlink | grep -qxF "$TEST_DIR" \
-        || diag "$1: a process is left"
+    is "$(pgrep -x ends.t | sed 's|.*|/proc/&/cwd|' | xargs -r readlink | grep -cxF "$TEST_DIR")" 0 \
+        "$1: no process is left"
 }
 
 # failed TEXT STATUS: the job ended with it, and the launcher says so in one line

@@ -153,7 +153,7 @@ static const char usage[] =
 
 /* --- reading --- */
 
-/* Check that the number of heads in the manifest agrees with the given one. */
+/* Set the number of heads from the manifest, which must agree with a number that was given. */
 static int set_heads (struct convert_request *request, const struct manifest *m,
                       struct mg_error *err)
 {
@@ -419,8 +419,8 @@ static bool has_checkpoint (const char *dir)
     return found;
 }
 
-/* Refuse a directory that has checkpoints: with the latest file the new checkpoint would hide them.
- * Refuse one that a run holds, too, which has not saved yet.
+/* Write a checkpoint.  A directory that has checkpoints is refused: with the latest file the new
+ * checkpoint would hide them.  So is a directory that a run holds, which may not have saved yet.
  */
 static int write_checkpoint (const struct convert_request *request, const struct source *s,
                              const struct pieces *ours, struct mg_comm *comm,

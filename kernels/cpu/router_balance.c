@@ -125,7 +125,9 @@ int cpu_router_sinkhorn (const struct kernels *k, const struct kern_router_sinkh
 
 /* --- quantiles --- */
 
-/* alpha; then, for each thread, the values of a token or an expert, and the token's best experts */
+/* Doubles of a thread: the values of a token and the token's best experts, or the values of an
+ * expert.
+ */
 static int64_t own_size (const struct kern_router_quantile *a)
 {
     int64_t token = a->experts + (a->topk + 2) / 2;

@@ -174,7 +174,7 @@ static int try_connect (struct env *e, const struct timespec *deadline)
     e->fd = socket (e->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (e->fd < 0)
         return errno;
-    env_hasten (e->fd);
+    env_set_nodelay (e->fd);
     if (connect (e->fd, (struct sockaddr *)&e->address, e->address_len) == 0)
         return 0;
     failed = errno;

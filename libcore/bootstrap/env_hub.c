@@ -173,8 +173,8 @@ static bool is_allowed (const struct peer *p)
     return false;
 }
 
-/* Read what is there, without waiting.  Returns 1 if the frame is whole, 0 if not, -1 if the
- * connection is over or the frame is not allowed.
+/* Read the bytes of a frame that have come, and wait for none.  Returns 1 if the frame is whole, 0
+ * if bytes are missing, -1 if the connection is over or the frame is not allowed.
  */
 static int read_frame (struct peer *p)
 {
@@ -216,7 +216,7 @@ static void accept_peer (struct env_hub *hub)
 
         if (p->fd >= 0)
             continue;
-        env_hasten (fd);
+        env_set_nodelay (fd);
         *p = (struct peer){ .fd = fd, .state = SAYS_HELLO,
                             .deadline = timed_deadline (STRANGER_SECONDS) };
         if (getnameinfo ((struct sockaddr *)&address, len, p->from, sizeof (p->from), NULL, 0,

@@ -76,7 +76,7 @@ int env_left_ms (const struct timespec *deadline);
 /* Make a connection send small frames at once.  Otherwise a frame may wait 40 ms for the delayed
  * acknowledgement of the one before.
  */
-void env_hasten (int fd);
+void env_set_nodelay (int fd);
 
 /* Send a frame; receive 'n' bytes.  'fd' does not block.  0, or -1, errno and no text: ETIMEDOUT at
  * the deadline, ECONNRESET if the other side has gone.

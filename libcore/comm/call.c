@@ -399,8 +399,8 @@ static int broadcast (struct call *call, struct mg_error *err)
     return !posted;
 }
 
-/* In round k each rank sends a message to the rank that is 2^k after it.  The message says that the
- * sender has come, and all ranks whose messages the sender has got.  (D. Hensgen et al., Two
+/* In round k each rank sends a message to the rank that is 2^k after it.  The message stands for
+ * the sender, and for all ranks whose messages the sender has received.  (D. Hensgen et al., Two
  * algorithms for barrier synchronization, IJPP 17 (1988), dissemination.)
  */
 static int barrier (struct call *call, struct mg_error *err)

@@ -13,7 +13,7 @@
 void ucx_abort_waits (void);
 
 /* Between these an abort() of that thread waits.  Pairs may be nested.  The first one also keeps
- * UCX from printing the places of its code, unless UCX_HANDLE_ERRORS is set.
+ * UCX from printing a backtrace, unless UCX_HANDLE_ERRORS is set.
  */
 void ucx_abort_begin (void);
 void ucx_abort_end (void);

@@ -204,7 +204,7 @@ static json_t *make_added (const struct bpe_train_options *o)
     return added;
 }
 
-/* Own the value.  NULL: there was no memory for the value. */
+/* Append a value as text.  Owns 'file'; NULL: there was no memory for it. */
 static int put_json (json_t *file, struct text_buffer *out, struct mg_error *err)
 {
     char *text = file ? json_dumps (file, JSON_INDENT (1)) : NULL;

@@ -61,8 +61,8 @@ static int64_t start_at (const struct indexed *ix, size_t d)
     return (int64_t)load_u64 (ix->starts + d * START_SIZE);
 }
 
-/* The maker of a dataset says "book", and the dataset is called "book_text_document": name datasets
- * that begin so.
+/* Say that a dataset cannot be opened.  If the user says "book", and the dataset is called
+ * "book_text_document", the message names that.
  */
 static int refuse_open (const char *path, const char *prefix, struct mg_error *err)
 {

@@ -250,8 +250,8 @@ static int read_pair (struct reader *r, const struct json_place *place,
                        json_array_get (json_object_get (processor, "sep"), 1), err);
 }
 
-/* Put the processors of a sequence one around the other: each puts its tokens outside of those of
- * the one before.
+/* Read a post-processor.  Each processor of a sequence puts its tokens outside of those of the one
+ * before.
  */
 static int read_processor (struct reader *r, const struct json_place *place,
                            const json_t *value, int depth, struct mg_error *err)

@@ -24,7 +24,8 @@ struct half {
     struct gpt_sum sum;
 };
 
-/* The life of a tensor of the backward pass: it is kept, unless the whole half is computed again.
+/* Add a tensor that the backward pass needs.  The tensor is kept, unless the whole half is computed
+ * again.
  */
 static int kept (struct half *h, const char *name, enum layer_type type, struct nn_extent rows,
                  int64_t cols)
@@ -258,7 +259,7 @@ static void add_more_tensors (struct half *h)
     o[MOE_MORE_ACT] = scratch (h, "moe_more_act", LAYER_OF_MODEL, h->work, h->x->local_ffn);
 }
 
-/* The tensors of rows that an exchange moves, and of one number for each row. */
+/* Add the tensors of rows that an exchange moves, and of one number for each row. */
 static void add_pair (struct half *h, const char *name, const char *prob_name, int operand,
                       int prob, struct nn_extent rows)
 {

@@ -142,7 +142,7 @@ static void setup_shapes (struct model *m)
     setup_shape (m, MODEL_EVALUATION, eval_batch (&m->spec), eval_seq (&m->spec));
 }
 
-/* What of transformer layers is captured, and what is computed again. */
+/* Mark the phases of transformer layers that are captured, and those that are computed again. */
 static int setup_block (struct model *m, struct layer_spec *spec, struct layer_spec *again,
                         struct mg_error *err)
 {

@@ -43,7 +43,7 @@ int model_own_params (const struct model_list *l, const struct model_place *plac
     return n;
 }
 
-/* Number the layers in order, and their parameters, tensors and losses. */
+/* Number the layers in order, their losses and their parameters. */
 static void number_places (struct model_list *l)
 {
     for (int i = 0; i < l->n; i++) {

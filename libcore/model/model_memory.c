@@ -531,7 +531,7 @@ static void bind_scales (struct model *m)
     }
 }
 
-/* Bytes of the slots of all pools.  'slots' NULL: each pool has one. */
+/* Bind the shared tensors, and the slots of all pools.  'slots' NULL: each pool has one. */
 static int bind_all (struct model *m, const int *slots, struct arena *a, struct mg_error *err)
 {
     carve_shared (m, &m->shared, false, a);

@@ -102,7 +102,9 @@ static void describe_copy (struct model_describer *d, const struct model_part *p
     d->copy = (size_t)(d->next - d->first);
 }
 
-/* Find the weight of the output layer that the 'n' layers of the last stage share. */
+/* Place the weight of the output layer, which the 'n' layers of the last stage share, behind the
+ * other parameters.
+ */
 static void describe_output (struct model_describer *d, const struct model_part *part,
                              struct layer *layers, int n)
 {

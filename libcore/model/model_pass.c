@@ -66,9 +66,9 @@ const struct tensor *model_logits (const struct model *m)
 }
 
 /* Call the hook, if there is one, for a layer's parameters. */
-static int tell (const struct layer *layer, const struct model_hooks *hooks,
-                 int (*hook) (void *arg, size_t first, size_t n, struct mg_error *err),
-                 struct mg_error *err)
+static int call_hook (const struct layer *layer, const struct model_hooks *hooks,
+                      int (*hook) (void *arg, size_t first, size_t n, struct mg_error *err),
+                      struct mg_error *err)
 {
     if (!hook)
         return 0;
@@ -179,7 +179,7 @@ static int enter (struct way *w, int l, bool backward, struct mg_error *err)
 
     model_point (w->m, &w->pass, w->chunk, w->slot, l);
     w->pass.graph = graphs ? model_graph (w->m, w->chunk, w->slot, l, backward) : NULL;
-    return tell (w->pass.layer, &w->mode->hooks, w->mode->hooks.params_needed, err);
+    return call_hook (w->pass.layer, &w->mode->hooks, w->mode->hooks.params_needed, err);
 }
 
 /* --- outputs of which each tensor-parallel rank keeps a part --- */
@@ -301,7 +301,7 @@ int model_backward (struct model *m, const struct model_mode *mode, int chunk, i
         w.pass.again = false;
         w.pass.again_done = unit->size > 0 && !last;
         if (enter (&w, l, true, err) < 0 || layer_bwd (&w.pass, err) < 0
-            || tell (w.pass.layer, &mode->hooks, mode->hooks.grads_ready, err) < 0)
+            || call_hook (w.pass.layer, &mode->hooks, mode->hooks.grads_ready, err) < 0)
             return -1;
     }
     return 0;
@@ -318,7 +318,7 @@ int model_host_part (struct model *m, const struct model_mode *mode, int chunk, 
     for (int l = 0; l < c->num_layers; l++) {
         const struct layer *layer = &c->layer[backward ? c->num_layers - 1 - l : l];
 
-        if (tell (layer, hooks, backward ? hooks->grads_ready : hooks->params_needed, err) < 0)
+        if (call_hook (layer, hooks, backward ? hooks->grads_ready : hooks->params_needed, err) < 0)
             return -1;
     }
     return 0;

@@ -39,7 +39,9 @@ static int64_t query_width (const struct nn *nn)
     return nn->local_heads / nn->local_groups * nn->head_dim;
 }
 
-/* Queries, keys and values are all in the fused product, unless heads are normalised. */
+/* Queries, keys and values are all in the fused product, unless heads are normalised or there are
+ * latents.
+ */
 struct attention_operands attention_local (const struct nn *nn, const struct tensor *query,
                                            const struct tensor *key, const struct tensor *value)
 {

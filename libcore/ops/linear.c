@@ -81,7 +81,7 @@ static int weight_gradient (const struct linear *l, const void *dy, const void *
     return kern_col_sum (nn->kern, &sum, nn->compute, err);
 }
 
-/* Multiply.  'y' is the operand with the rows of the product. */
+/* Describe a column-parallel product.  'y' is the operand with the rows of the product. */
 static struct linear column (const struct pass *pass, const struct phase *phase, int y)
 {
     return (struct linear){

@@ -106,7 +106,7 @@ int moe_fc1_bwd (const struct pass *pass, const struct phase *phase, const struc
                           err);
 }
 
-/* The number of rows: it is behind the experts' first rows. */
+/* The place of the number of rows, which comes behind the first rows of the experts. */
 static const int64_t *live_rows (const struct pass *pass, const struct phase *phase,
                                  const struct moe_kept *kept)
 {

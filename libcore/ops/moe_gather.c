@@ -197,7 +197,7 @@ static int select_rows (const struct pass *pass, const struct phase *phase, int6
     return take (pass, phase, rows, 1, pass_tensor (pass, phase, MOE_ALL_PROB), prob, err);
 }
 
-/* Add the gradients of a round's rows to the tokens' gradients. */
+/* Write the gradients of a round's rows to the tokens' gradients, or add them. */
 static int put_gradients (const struct pass *pass, const struct phase *phase, bool add,
                           struct mg_error *err)
 {
@@ -247,7 +247,7 @@ const struct layer_op op_moe_select = {
     .bwd = select_bwd,
 };
 
-/* Add the experts' results of a round to the tokens. */
+/* Write the experts' results of round 0 to the tokens, or add those of a later round. */
 static int put_rows (const struct pass *pass, const struct phase *phase, int64_t round,
                      struct mg_error *err)
 {

@@ -8,7 +8,8 @@
  * Invariants: place[].data of a range is the model's parameters if these are float32, memory of
  * its own if main parameters are kept, memory outside the plan between a write and
  * main_params_to_model() if not, else NULL.
- * All ranks take part in the collectives of both functions, also a rank that fails.
+ * All ranks take part in the collectives of main_params_init() and main_params_to_model(), also a
+ * rank on which the latter fails.
  */
 
 #include <errno.h>

@@ -12,7 +12,8 @@
 
 # True if "megatron launch" starts the ranks.
 ranks_launched() {
-    [ "${MG_TEST_LAUNCHER:-launch}" = launch ] && [ -z "${MG_TEST_COMM:-}" ] && [ -e "$MEGATRON_MODULE_DIR/comm_ucx.so" ]
+    [ "${MG_TEST_LAUNCHER:-launch}" = launch ] && [ -z "${MG_TEST_COMM:-}" ] \
+        && [ -e "$MEGATRON_MODULE_DIR/comm_ucx.so" ]
 }
 
 # True if several ranks can train here.
