@@ -25,18 +25,28 @@ struct cuda_call {
     void *scratch;
 };
 
-/* The ops that have kernels.  OP (ENUM, name) as in KERN_OPS. */
-#define CUDA_OPS(OP)       \
-    OP (NORM_FWD, norm_fwd) \
+/* The ops that have kernels: those that need no scratch memory, and those that need some.
+ * OP (ENUM, name) as in KERN_OPS, in that order.
+ */
+#define CUDA_PLAIN_OPS(OP) \
+    OP (NORM_FWD, norm_fwd)
+
+#define CUDA_SCRATCH_OPS(OP) \
     OP (NORM_BWD, norm_bwd)
+
+#define CUDA_OPS(OP) CUDA_PLAIN_OPS (OP) CUDA_SCRATCH_OPS (OP)
 
 #define CUDA_RUN(OP, op) \
     int cuda_##op (const struct cuda_call *, const struct kern_##op *, struct mg_error *);
 CUDA_OPS (CUDA_RUN)
 #undef CUDA_RUN
 
-/* Bytes of scratch memory that a call needs.  Plain C: a plan needs no CUDA. */
-size_t cuda_norm_bwd_scratch (const struct kern_norm_bwd *a);
+/* Bytes of scratch memory that a call needs (scratch.c).  They depend on sizes and types alone.
+ * Plain C: a plan needs no CUDA.
+ */
+#define CUDA_SCRATCH(OP, op) size_t cuda_##op##_scratch (const struct kern_##op *);
+CUDA_SCRATCH_OPS (CUDA_SCRATCH)
+#undef CUDA_SCRATCH
 
 /* Rows of a norm whose column sums one block forms. */
 enum { CUDA_NORM_GROUP = 32 };

@@ -1,54 +1,59 @@
-/* kernels.cpp - the CUDA kernels as a table of kernels, on the double, for the tests of kernels
- *
- * Device memory is memory of the host here, so the tests' operands are used where they are.  An op
- * without a CUDA kernel fails with ENOTSUP (kern_run()).
- */
-
-#include <vector>
+/* kernels.cpp - the CUDA kernels of the double as a table of kernels */
 
 #include "kernels/cuda/cuda.h"
 #include "tests/cuda/direct.h"
+#include "tests/cuda/kernels.h"
 
 extern "C" {
 #include "tests/unit/kernels/kit.h"
-}
-
-static std::vector<char> scratch;
-
-static void *scratch_of (size_t size)
-{
-    if (scratch.size () < size)
-        scratch.resize (size);
-    return scratch.data ();
-}
-
-static size_t cuda_norm_fwd_scratch (const struct kern_norm_fwd *)
-{
-    return 0;
 }
 
 #define RUN(OP, op)                                                                     \
     static int run_##op (const struct kernels *, const void *args, struct mg_stream *,  \
                          struct mg_error *err)                                          \
     {                                                                                   \
-        const struct kern_##op *a = (const struct kern_##op *)args;                     \
-        struct cuda_call call = { nullptr, scratch_of (cuda_##op##_scratch (a)) };      \
+        struct cuda_call call = { nullptr, nullptr };                                   \
                                                                                         \
-        return cuda_##op (&call, a, err);                                               \
+        return cuda_##op (&call, (const struct kern_##op *)args, err);                  \
     }
-CUDA_OPS (RUN)
-#undef RUN
+#define RUN_SCRATCH(OP, op)                                                             \
+    static int run_##op (const struct kernels *, const void *args, struct mg_stream *,  \
+                         struct mg_error *err)                                          \
+    {                                                                                   \
+        const struct kern_##op *a = (const struct kern_##op *)args;                     \
+        struct cuda_call call = { nullptr, direct_alloc (cuda_##op##_scratch (a), 0) }; \
+        int rc = cuda_##op (&call, a, err);                                             \
+                                                                                        \
+        direct_free (call.scratch);                                                     \
+        return rc;                                                                      \
+    }                                                                                   \
+    static int scratch_##op (const struct kernels *, const void *args, size_t *bytes,   \
+                             struct mg_error *)                                         \
+    {                                                                                   \
+        *bytes = cuda_##op##_scratch ((const struct kern_##op *)args);                  \
+        return 0;                                                                       \
+    }
+CUDA_PLAIN_OPS (RUN)
+CUDA_SCRATCH_OPS (RUN_SCRATCH)
 
-struct kernels *kit_linked_kernels (void)
+struct kernels *cuda_double_kernels (void)
 {
     static struct kern_ops ops;
     static struct kernels k;
 
-    direct_allow_all ();
     ops.name = "cuda double";
 #define SLOT(OP, op) ops.run[KERN_##OP] = run_##op;
-    CUDA_OPS (SLOT)
-#undef SLOT
+#define SCRATCH_SLOT(OP, op) ops.scratch[KERN_##OP] = scratch_##op;
+    CUDA_PLAIN_OPS (SLOT)
+    CUDA_SCRATCH_OPS (SLOT)
+    CUDA_SCRATCH_OPS (SCRATCH_SLOT)
     k.ops = &ops;
     return &k;
+}
+
+/* The tests of kernels use operands where they are, in memory of the host. */
+struct kernels *kit_linked_kernels (void)
+{
+    direct_allow_all ();
+    return cuda_double_kernels ();
 }

@@ -1,212 +1,229 @@
 /* twins.c - each CUDA kernel on the double against the CPU's
  *
- * Operands are arrays of device memory of exactly the bytes that they need, at aligned and at odd
- * addresses.  The program is linked with plain kernels, and with instrumented ones (twins-watch):
- * then nothing may be reported.  With the argument "bits" it also prints a checksum of each result.
- * Relative norms of differences: 1e-5 for float32, 1e-2 for 16 bits.
+ * With the argument "bits" the program also prints a checksum of each operand after each check.
  */
 
+#include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/cuda.h"
 #include "tests/cuda/direct.h"
+#include "tests/cuda/kernels.h"
 #include "tests/cuda/launch.h"
+#include "tests/cuda/twins.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/kernels/kit.h"
 #include "tests/unit/kernels/typed.h"
 
-static struct kernels *cpu;
-static bool print_bits; /* print a checksum of each result instead of checks */
+const enum mg_dtype twins_dtypes[TWINS_DTYPES] = { MG_FLOAT32, MG_BFLOAT16, MG_FLOAT16 };
 
-/* An operand that both sides have: host is the CPU's, device the double's. */
+enum { MAX_OPERANDS = 24, ALIGNMENT = 256 };
+
 struct operand {
-    struct typed host;
-    void *device;
-    size_t bytes;
+    void *base; /* memory of the CPU's copy */
+    char *host, *device;
+    size_t n, bytes;
+    bool numbers; /* 'dtype' holds; else values without a type */
+    enum mg_dtype dtype;
 };
 
-/* n random elements, 'shift' elements behind an aligned address. */
-static struct operand operand (size_t n, enum mg_dtype dtype, size_t shift, uint64_t seed)
-{
-    size_t size = mg_dtype_size (dtype);
-    struct operand o = { .host = typed_create (n, dtype, shift), .bytes = n * size };
-    float *x = kit_alloc (n + 1, sizeof (*x));
+static struct kernels *cpu, *cuda;
+static bool print_bits;
+static struct operand operands[MAX_OPERANDS];
+static int num_operands;
 
-    kit_random (x, n, seed);
-    typed_set (&o.host, x);
-    free (x);
-    o.device = direct_alloc (o.bytes, shift * size);
-    memcpy (o.device, o.host.x, o.bytes);
+static struct operand *operand_create (size_t n, size_t size, size_t shift)
+{
+    struct operand *o = &operands[num_operands++];
+    size_t room = ((n + shift) * size + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
+
+    if (num_operands > MAX_OPERANDS)
+        bail_out ("more than %d operands", MAX_OPERANDS);
+    if (!(o->base = aligned_alloc (ALIGNMENT, room)))
+        bail_out ("out of memory");
+    memset (o->base, 0, room);
+    o->host = (char *)o->base + shift * size;
+    o->device = direct_alloc (n * size, shift * size);
+    o->n = n;
+    o->bytes = n * size;
+    o->numbers = false;
     return o;
 }
 
-/* Free it and return the relative norm of the difference; infinity if a mark is gone. */
-static double difference (struct operand *o)
+void *twins_values (size_t n, size_t size, size_t shift, const void *from)
 {
-    float *want = kit_alloc (o->host.n + 1, sizeof (*want)), *got;
+    struct operand *o = operand_create (n, size, shift);
+
+    if (from)
+        memcpy (o->host, from, o->bytes);
+    memcpy (o->device, o->host, o->bytes);
+    return o->host;
+}
+
+void *twins_numbers (size_t n, enum mg_dtype dtype, size_t shift, const float *x)
+{
+    struct operand *o = operand_create (n, mg_dtype_size (dtype), shift);
+    struct typed view = { .x = o->host, .n = n, .dtype = dtype };
+
+    o->numbers = true;
+    o->dtype = dtype;
+    typed_set (&view, x);
+    memcpy (o->device, o->host, o->bytes);
+    return o->host;
+}
+
+void *twins_random (size_t n, enum mg_dtype dtype, size_t shift, uint64_t seed)
+{
+    float *x = kit_alloc (n + 1, sizeof (*x));
+    void *operand;
+
+    kit_random (x, n, seed);
+    operand = twins_numbers (n, dtype, shift, x);
+    free (x);
+    return operand;
+}
+
+double twins_tolerance (enum mg_dtype dtype)
+{
+    return dtype == MG_FLOAT32 || dtype == MG_FLOAT64 ? 1e-5 : 1e-2;
+}
+
+/* The relative norm of the difference; infinity where a number is not finite on one side only. */
+static double difference (const struct operand *o)
+{
+    float *want, *got;
     double sum = 0, all = 0;
 
-    got = kit_alloc (o->host.n + 1, sizeof (*got));
-    typed_get (&o->host, want);
-    if (print_bits) {
-        uint64_t sum = 0;
+    if (memcmp (o->host, o->device, o->bytes) == 0)
+        return 0;
+    if (!o->numbers)
+        return INFINITY;
+    want = kit_alloc (o->n, sizeof (*want));
+    got = kit_alloc (o->n, sizeof (*got));
+    typed_get (&(struct typed){ .x = o->host, .n = o->n, .dtype = o->dtype }, want);
+    typed_get (&(struct typed){ .x = o->device, .n = o->n, .dtype = o->dtype }, got);
+    for (size_t i = 0; i < o->n; i++) {
+        double w = (double)want[i], d = (double)got[i] - w;
 
-        for (size_t i = 0; i < o->bytes; i++)
-            sum = sum * 31 + ((const unsigned char *)o->device)[i];
-        printf ("%zu bytes: %016llx\n", o->bytes, (unsigned long long)sum);
-    }
-    memcpy (o->host.x, o->device, o->bytes);
-    typed_get (&o->host, got);
-    for (size_t i = 0; i < o->host.n; i++) {
-        sum += ((double)got[i] - want[i]) * ((double)got[i] - want[i]);
-        all += (double)want[i] * want[i];
+        if (isfinite (w) != isfinite (got[i]))
+            sum = INFINITY;
+        if (!isfinite (d) || !isfinite (w))
+            continue;
+        sum += d * d;
+        all += w * w;
     }
     free (want);
     free (got);
-    direct_free (o->device);
-    if (!typed_destroy (&o->host) || !isfinite (sum))
-        return INFINITY;
     return all > 0 ? sqrt (sum / all) : sqrt (sum);
 }
 
-/* Free n operands, and return the largest difference. */
-static double differences (struct operand *o, int n)
+static void print_checksum (const struct operand *o)
 {
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < o->bytes; i++)
+        sum = sum * 31 + (unsigned char)o->device[i];
+    printf ("%zu bytes: %016llx\n", o->bytes, (unsigned long long)sum);
+}
+
+static void operands_destroy (void)
+{
+    for (int i = 0; i < num_operands; i++) {
+        free (operands[i].base);
+        direct_free (operands[i].device);
+    }
+    num_operands = 0;
+}
+
+/* Replace each pointer into the CPU's copy of an operand by the same place in the double's. */
+static void point_to_device (enum kern_op op, void *args)
+{
+    size_t count;
+    const struct kern_pointer *pointers = kern_op_pointers (op, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        char *p;
+
+        memcpy (&p, (char *)args + pointers[i].at, sizeof (p));
+        if (!p)
+            continue;
+        for (int k = 0; k < num_operands; k++) {
+            struct operand *o = &operands[k];
+
+            if (p >= o->host && (p < o->host + o->bytes || p == o->host)) {
+                p = o->device + (p - o->host);
+                memcpy ((char *)args + pointers[i].at, &p, sizeof (p));
+                p = NULL;
+                break;
+            }
+        }
+        if (p)
+            bail_out ("a pointer of %s points to no operand", kern_op_name (op));
+    }
+}
+
+static int run_cuda (enum kern_op op, const void *args, struct mg_error *err)
+{
+    char *copy = kit_alloc (1, kern_op_size (op));
+    struct kern_call call = { op, copy, NULL };
+    int rc;
+
+    memcpy (copy, args, kern_op_size (op));
+    point_to_device (op, copy);
+    rc = kern_run (cuda, &call, err);
+    free (copy);
+    return rc;
+}
+
+void twins_check (enum kern_op op, const void *args, double tolerance, const char *fmt, ...)
+{
+    struct kern_call call = { op, args, NULL };
+    struct mg_error err = { "" };
+    char name[200];
     double worst = 0;
+    int rc;
+    va_list ap;
 
-    for (int i = 0; i < n; i++)
-        worst = fmax (worst, difference (&o[i]));
-    return worst;
+    va_start (ap, fmt);
+    vsnprintf (name, sizeof (name), fmt, ap);
+    va_end (ap);
+    rc = run_cuda (op, args, &err) < 0 || kern_run (cpu, &call, &err) < 0;
+    for (int i = 0; i < num_operands; i++) {
+        worst = fmax (worst, difference (&operands[i]));
+        if (print_bits)
+            print_checksum (&operands[i]);
+    }
+    operands_destroy ();
+    if (!ok (rc == 0 && worst <= tolerance, "%s", name))
+        diag ("the largest difference is %g, %g is allowed %s", worst, tolerance, err.text);
 }
 
-static double tolerance (enum mg_dtype dtype)
+bool twins_count (enum kern_op op, const void *args, struct launch_counts *counts)
 {
-    return dtype == MG_FLOAT32 ? 1e-5 : 1e-2;
-}
-
-struct shape {
-    int64_t rows, cols;
-    size_t shift;
-};
-
-/* The last one is too long to be kept in shared memory. */
-static const struct shape shapes[]
-    = { { 3, 64, 0 }, { 35, 72, 0 }, { 5, 37, 1 }, { 2, 1032, 0 }, { 4, 520, 3 }, { 1, 12328, 0 } };
-
-static void test_norm_fwd (enum kern_norm kind, enum mg_dtype dtype, const struct shape *s)
-{
-    size_t n = (size_t)(s->rows * s->cols), cols = (size_t)s->cols;
-    struct operand o[] = {
-        operand (n, dtype, s->shift, 1),    operand (cols, dtype, s->shift, 2),
-        operand (cols, dtype, s->shift, 3), operand (n, dtype, s->shift, 4),
-        operand ((size_t)(kern_norm_kinds[kind].stats * s->rows), MG_FLOAT32, 0, 5),
-    };
-    struct kern_norm_fwd a = { .kind = kind, .rows = s->rows, .cols = s->cols, .eps = 1e-5,
-                               .one_plus = kind == KERN_RMS_NORM, .dtype = dtype,
-                               .x = o[0].host.x, .weight = o[1].host.x,
-                               .bias = kind == KERN_LAYER_NORM ? o[2].host.x : NULL,
-                               .y = o[3].host.x, .stat = o[4].host.x };
-    struct kern_norm_fwd b = a;
-    struct cuda_call call = { NULL, NULL };
     struct mg_error err = { "" };
-    int rc = kern_norm_fwd (cpu, &a, NULL, &err);
-
-    b.x = o[0].device;
-    b.weight = o[1].device;
-    b.bias = a.bias ? o[2].device : NULL;
-    b.y = o[3].device;
-    b.stat = o[4].device;
-    rc |= cuda_norm_fwd (&call, &b, &err);
-    ok (differences (o, 5) < tolerance (dtype) && rc == 0, "norm_fwd %s %s %dx%d+%zu %s",
-        kern_norm_kinds[kind].name, mg_dtype_name (dtype), (int)s->rows, (int)s->cols, s->shift,
-        err.text);
-}
-
-static void test_norm_bwd (enum kern_norm kind, enum mg_dtype dtype, const struct shape *s)
-{
-    size_t n = (size_t)(s->rows * s->cols), cols = (size_t)s->cols;
-    struct operand o[] = {
-        operand (n, dtype, s->shift, 1),    operand (cols, dtype, s->shift, 2),
-        operand (n, dtype, s->shift, 3),    operand (n, dtype, s->shift, 4),
-        operand (cols, MG_FLOAT32, 0, 5),   operand (cols, MG_FLOAT32, 0, 6),
-        operand ((size_t)(kern_norm_kinds[kind].stats * s->rows), MG_FLOAT32, 0, 7),
-    };
-    bool centred = kind == KERN_LAYER_NORM;
-    struct kern_norm_bwd a = { .kind = kind, .rows = s->rows, .cols = s->cols,
-                               .accumulate_dx = !centred, .dtype = dtype,
-                               .grad_dtype = MG_FLOAT32, .x = o[0].host.x,
-                               .weight = o[1].host.x, .dy = o[2].host.x, .dx = o[3].host.x,
-                               .dweight = o[4].host.x, .dbias = centred ? o[5].host.x : NULL,
-                               .stat = o[6].host.x };
-    struct kern_norm_bwd b = a;
-    struct cuda_call call = { NULL, direct_alloc (cuda_norm_bwd_scratch (&a), 0) };
-    struct mg_error err = { "" };
-    int rc = kern_norm_bwd (cpu, &a, NULL, &err);
-
-    b.x = o[0].device;
-    b.weight = o[1].device;
-    b.dy = o[2].device;
-    b.dx = o[3].device;
-    b.dweight = o[4].device;
-    b.dbias = centred ? o[5].device : NULL;
-    b.stat = o[6].device;
-    rc |= cuda_norm_bwd (&call, &b, &err);
-    direct_free (call.scratch);
-    ok (differences (o, 7) < tolerance (dtype) && rc == 0, "norm_bwd %s %s %dx%d+%zu %s",
-        kern_norm_kinds[kind].name, mg_dtype_name (dtype), (int)s->rows, (int)s->cols, s->shift,
-        err.text);
-}
-
-/* What instrumented kernels move: a row is read once, and each request takes whole sectors. */
-static void test_counts (void)
-{
-    enum { ROWS = 8, COLS = 1024 };
-    void *x = direct_alloc (ROWS * COLS * 2, 0), *w = direct_alloc (COLS * 2, 0);
-    void *y = direct_alloc (ROWS * COLS * 2, 0), *stat = direct_alloc (ROWS * 4, 0);
-    struct kern_norm_fwd a = { .kind = KERN_RMS_NORM, .rows = ROWS, .cols = COLS, .eps = 1e-5,
-                               .dtype = MG_BFLOAT16, .x = x, .weight = w, .y = y, .stat = stat };
-    struct cuda_call call = { NULL, NULL };
-    struct mg_error err = { "" };
-    struct launch_counts c;
 
     launch_count_reset ();
-    memset (x, 0, ROWS * COLS * 2);
-    memset (w, 0, COLS * 2);
-    is_int (cuda_norm_fwd (&call, &a, &err), 0, "a norm runs %s", err.text);
-    launch_count (&c);
-    if (c.requests == 0) {
-        skip (4, "the kernels are not instrumented");
-        return;
-    }
-    is_int (c.read_bytes, 2 * ROWS * COLS * 2, "a row and the weight are read once for each row");
-    is_int (c.written_bytes, ROWS * COLS * 2 + ROWS * 4, "y and the statistics are written once");
-    is_int (c.sectors, (3 * ROWS * COLS * 2) / 32 + ROWS, "sectors are full");
-    is_int (c.wavefronts, c.shared_requests * 4 - 3 * (c.shared_requests - 3 * ROWS * 4),
-            "shared memory has no bank conflicts");
-    direct_free (x);
-    direct_free (w);
-    direct_free (y);
-    direct_free (stat);
+    if (run_cuda (op, args, &err) < 0)
+        bail_out ("%s: %s", kern_op_name (op), err.text);
+    launch_count (counts);
+    operands_destroy ();
+    if (counts->requests == 0)
+        skip (1, "the kernels are not instrumented");
+    return counts->requests > 0;
 }
 
 int main (int argc, char **argv)
 {
-    static const enum mg_dtype dtypes[] = { MG_FLOAT32, MG_BFLOAT16, MG_FLOAT16 };
     struct mg_error err = { "" };
 
     print_bits = argc > 1 && strcmp (argv[1], "bits") == 0;
+    cuda = cuda_double_kernels ();
     if (!(cpu = kernels_cpu_create (1, &err)))
         bail_out ("%s", err.text);
-    for (int kind = 0; kind < KERN_NUM_NORMS; kind++)
-        for (size_t d = 0; d < 3; d++)
-            for (size_t i = 0; i < sizeof (shapes) / sizeof (shapes[0]); i++) {
-                test_norm_fwd ((enum kern_norm)kind, dtypes[d], &shapes[i]);
-                test_norm_bwd ((enum kern_norm)kind, dtypes[d], &shapes[i]);
-            }
-    test_counts ();
+    twins_norm ();
     kernels_cpu_destroy (cpu);
     return done_testing ();
 }

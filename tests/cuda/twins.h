@@ -1,0 +1,63 @@
+/* twins - runs a call on the CPU's kernels and on the CUDA kernels of the double, and compares what
+ * they wrote.
+ *
+ * A test makes the operands of a call, puts their addresses into an argument struct as for the CPU,
+ * and calls twins_check().  Each operand has a second copy in device memory of exactly its bytes,
+ * and twins_check() replaces each pointer of the argument struct by the same place in that copy.
+ *
+ *     struct kern_fill a = { .n = n, .value = 3, .out = twins_random (n, dtype, 1, seed),
+ *                            .dtype = dtype };
+ *     twins_check (KERN_FILL, &a, TWINS_EXACT, "fill of %d elements", n);
+ *
+ * The program 'twins' is linked with plain kernels, and 'twins-watch' with instrumented ones, which
+ * report races and accesses outside of operands.
+ */
+#ifndef TESTS_CUDA_TWINS_H
+#define TESTS_CUDA_TWINS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/kernels.h"
+
+/* Operands of the next twins_check(), which frees them.  The address is that of the CPU's copy,
+ * 'shift' elements behind an address that is aligned to 256 bytes.  Ends the program if there is no
+ * memory.
+ */
+
+/* n numbers in [-1, 1), a function of 'seed'.  dtype: float32, float64, bfloat16 or float16. */
+void *twins_random (size_t n, enum mg_dtype dtype, size_t shift, uint64_t seed);
+
+/* n numbers that are 'x', rounded to 'dtype'. */
+void *twins_numbers (size_t n, enum mg_dtype dtype, size_t shift, const float *x);
+
+/* 'n' values of 'size' bytes: integers, float8.  They are compared byte by byte.  from NULL: 0. */
+void *twins_values (size_t n, size_t size, size_t shift, const void *from);
+
+/* The largest relative norm of a difference that a check allows. */
+#define TWINS_EXACT 0.0
+double twins_tolerance (enum mg_dtype dtype); /* 1e-5 for float32, 1e-2 for 16 bits */
+
+/* Run the op on both sides with the operands that were made since the last call, and free them.
+ * The check passes if both runs succeed and each operand differs by at most 'tolerance' in the
+ * relative norm: ||got - want|| / ||want||.  TWINS_EXACT: the bytes are the same.  The rest names
+ * the check.
+ */
+void twins_check (enum kern_op op, const void *args, double tolerance, const char *fmt, ...)
+    __attribute__ ((format (printf, 4, 5)));
+
+/* Run the op on the double alone and free the operands: what instrumented kernels count of the call
+ * (launch.h).  False, with one skipped check, if the kernels are not instrumented.
+ */
+struct launch_counts;
+bool twins_count (enum kern_op op, const void *args, struct launch_counts *counts);
+
+/* The types of most operands: float32, bfloat16, float16. */
+enum { TWINS_DTYPES = 3 };
+extern const enum mg_dtype twins_dtypes[TWINS_DTYPES];
+
+/* The tests, a file (twins_NAME.c) a family of ops. */
+void twins_norm (void);
+
+#endif /* TESTS_CUDA_TWINS_H */
