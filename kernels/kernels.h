@@ -58,6 +58,11 @@ struct kern_gemm {
     enum mg_dtype dtype, c_dtype;
 };
 
+/* For backends: 0 if the sizes, row lengths and types of a product are valid; else -1 and a text:
+ * EINVAL, ENOTSUP for a type.
+ */
+int kern_gemm_check (const struct kern_gemm *a, struct mg_error *err);
+
 /* The places of the rows of a matrix.  Groups of 'inner' rows are stride_outer apart, and
  * the rows of a group are stride_inner apart, in elements.  inner 0: the rows follow each
  * other.

@@ -11,7 +11,7 @@
 #   and PTX, which drivers compile for later GPUs.  The toolkit must have each of them.
 #
 #   Sets the conditional WITH_CUDA, defines HAVE_CUDA, and substitutes NVCC, NVCC_FLAGS
-#   (architectures), CUDA_CXX (g++), CUDA_CPPFLAGS (headers) and CUDA_SUMMARY, which tests
+#   (architectures), CUDA_CXX (g++), CUDA_CPPFLAGS (headers), CUDA_LIBS and CUDA_SUMMARY, which tests
 #   print where they are skipped.  Sets the conditional WITH_CUDA_DOUBLE where the tests can
 #   run kernels on the CPU: x86-64, without --enable-sanitizers.
 #
@@ -21,7 +21,7 @@ AC_DEFUN([X_AC_CUDA], [
     [AS_HELP_STRING([--with-cuda-arch=LIST],
       [GPU architectures, such as 80+PTX,90 @<:@80+PTX,90,100@:>@])],
     [], [with_cuda_arch=80+PTX,90,100])
-  NVCC= NVCC_FLAGS= CUDA_CXX= CUDA_CPPFLAGS=
+  NVCC= NVCC_FLAGS= CUDA_CXX= CUDA_CPPFLAGS= CUDA_LIBS=
   x_ac_cuda_reason=
   AS_IF([test "x$x_ac_want_cuda" != xno], [
     AS_IF([test -n "$x_ac_dir_cuda"], [NVCC=$x_ac_dir_cuda/bin/nvcc],
@@ -44,6 +44,7 @@ AC_DEFUN([X_AC_CUDA], [
   AC_SUBST([NVCC_FLAGS])
   AC_SUBST([CUDA_CXX])
   AC_SUBST([CUDA_CPPFLAGS])
+  AC_SUBST([CUDA_LIBS])
   AC_SUBST([CUDA_SUMMARY])
   AM_CONDITIONAL([WITH_CUDA], [test "x$x_ac_have_cuda" = xyes])
   AM_CONDITIONAL([WITH_CUDA_DOUBLE], [test "x$x_ac_cuda_double" = xyes])
@@ -68,6 +69,7 @@ AC_DEFUN([X_AC_CUDA_TOOLKIT], [
     [test -z "$CUDA_CXX"], [x_ac_cuda_reason="no g++"])
   AS_IF([test -z "$x_ac_cuda_reason"], [
     CUDA_CPPFLAGS="-isystem $x_ac_cuda_root/include"
+    CUDA_LIBS="-L$x_ac_cuda_root/lib64 -lcublasLt -lcudart"
     x_ac_cuda_known=`"$NVCC" --list-gpu-arch 2>/dev/null | tr '\n' ' '`
     AS_CASE([",$with_cuda_arch,"], [*,,*],
       [AC_MSG_ERROR([--with-cuda-arch=$with_cuda_arch: want a list such as 80+PTX,90])])

@@ -132,6 +132,16 @@ static inline cudaLaunchConfig_t cuda_config (const struct cuda_call *call, unsi
     return config;
 }
 
+/* cuda_kernel<KERNEL> () is KERNEL.  Every kernel that is launched is named by it, so that the device
+ * can load all of them when it is created.
+ */
+template <auto KERNEL> inline const bool cuda_is_listed = cuda_list_kernel ((const void *)KERNEL);
+template <auto KERNEL> static inline decltype (KERNEL) cuda_kernel ()
+{
+    (void)cuda_is_listed<KERNEL>;
+    return KERNEL;
+}
+
 /* 0, or -1 and a text that names the op. */
 static inline int cuda_launched (cudaError_t rc, const char *op, struct mg_error *err)
 {

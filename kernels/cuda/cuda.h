@@ -48,6 +48,35 @@ CUDA_OPS (CUDA_RUN)
 CUDA_SCRATCH_OPS (CUDA_SCRATCH)
 #undef CUDA_SCRATCH
 
+/* gemm is cuBLASLt's (product.h).  Its scratch memory is cuBLASLt's workspace, then float32 sums if
+ * the result is narrowed, then a float32 bias.
+ */
+enum { CUDA_GEMM_WORKSPACE = 32 << 20 };
+size_t cuda_gemm_scratch (const struct kern_gemm *a);
+
+/* True if the product is formed in float32 scratch memory and then rounded. */
+static inline bool cuda_gemm_is_narrowed (const struct kern_gemm *a)
+{
+    return a->c_dtype != MG_FLOAT32 && a->c_dtype != a->dtype;
+}
+
+/* Elements of float32 so that what follows is aligned to 256 bytes. */
+static inline int64_t cuda_gemm_padded (int64_t n)
+{
+    return (n + 63) / 64 * 64;
+}
+
+/* Put a kernel on the list of those that cuda_load_kernels() loads.  Only before main() or while the
+ * module is loaded.  Returns true.
+ */
+bool cuda_list_kernel (const void *kernel);
+
+/* Load all listed kernels on the current device.  -1 and a text on failure. */
+int cuda_load_kernels (struct mg_error *err);
+
+/* The table of a CUDA device that is only planned. */
+extern const struct kern_ops kern_cuda_plan_ops;
+
 /* Rows of a norm whose column sums one block forms. */
 enum { CUDA_NORM_GROUP = 32 };
 

@@ -232,7 +232,7 @@ static int launch_fwd (const struct cuda_call *call, const struct kern_norm_fwd 
     bool keep = packs * 16 <= KEPT;
     cudaLaunchConfig_t config = cuda_config (call, cuda_blocks (a->rows), cuda_threads (packs),
                                              keep ? (size_t)packs * 16 : 0);
-    auto *kernel = wide ? norm_fwd<T, true> : norm_fwd<T, false>;
+    auto *kernel = wide ? cuda_kernel<norm_fwd<T, true>> () : cuda_kernel<norm_fwd<T, false>> ();
 
     return cuda_launched (cudaLaunchKernelEx (&config, kernel, *a, keep), "norm_fwd", err);
 }
@@ -260,7 +260,7 @@ static int launch_bwd (const struct cuda_call *call, const struct kern_norm_bwd 
     cudaLaunchConfig_t config
         = cuda_config (call, cuda_blocks (groups), cuda_threads (packs),
                        (keep_sums ? sums : 0) + (keep_rows ? rows : 0));
-    auto *kernel = wide ? norm_bwd<T, true> : norm_bwd<T, false>;
+    auto *kernel = wide ? cuda_kernel<norm_bwd<T, true>> () : cuda_kernel<norm_bwd<T, false>> ();
 
     return cuda_launched (cudaLaunchKernelEx (&config, kernel, *a, (float *)call->scratch,
                                               keep_sums, keep_rows),
@@ -274,7 +274,7 @@ static int launch_cols (const struct cuda_call *call, const struct kern_norm_bwd
     int64_t blocks = (a->cols + CUDA_THREADS - 1) / CUDA_THREADS;
     cudaLaunchConfig_t config = cuda_config (call, (unsigned)blocks, CUDA_THREADS, 0);
 
-    return cuda_launched (cudaLaunchKernelEx (&config, norm_bwd_cols<T>, *a,
+    return cuda_launched (cudaLaunchKernelEx (&config, cuda_kernel<norm_bwd_cols<T>> (), *a,
                                               (const float *)call->scratch, groups),
                           "norm_bwd", err);
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cuda/cuda.h"
 #include "libcore/base/module.h"
 #include "libcore/base/parse.h"
 #include "libcore/device/device_ops.h"
@@ -38,6 +39,7 @@ static const struct backend {
     bool test;                   /* only chosen by name, and only by tests */
 } backends[] = {
     { "cpu", &device_cpu_ops, NULL, NULL, NULL, false },
+    { "cuda", NULL, "device_cuda", "it is built with --with-cuda", &kern_cuda_plan_ops, false },
     { "guarded", &device_guarded_ops, NULL, NULL, NULL, true },
     { "guarded-pages", &device_guarded_pages_ops, NULL, NULL, NULL, true },
     { "module", NULL, "device_module", "make check builds it", NULL, true },

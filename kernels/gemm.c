@@ -1,0 +1,32 @@
+/* gemm.c - the arguments of a matrix product, which every backend checks */
+
+#include <errno.h>
+
+#include "kernels/kernels.h"
+
+static bool is_supported (enum mg_dtype dtype)
+{
+    return dtype == MG_FLOAT32 || dtype == MG_BFLOAT16 || dtype == MG_FLOAT16;
+}
+
+int kern_gemm_check (const struct kern_gemm *a, struct mg_error *err)
+{
+    if (a->m < 0 || a->n < 0 || a->k < 0)
+        return mg_error_set (err, EINVAL, "gemm: negative size in m %lld, n %lld, k %lld",
+                             (long long)a->m, (long long)a->n, (long long)a->k);
+    if (a->lda < (a->trans_a ? a->m : a->k) || a->ldb < (a->trans_b ? a->k : a->n)
+        || a->ldc < a->n)
+        return mg_error_set (err, EINVAL,
+                             "gemm: row lengths a %lld, b %lld, c %lld are too short for "
+                             "m %lld, n %lld, k %lld",
+                             (long long)a->lda, (long long)a->ldb, (long long)a->ldc,
+                             (long long)a->m, (long long)a->n, (long long)a->k);
+    if (a->accumulate && a->bias)
+        return mg_error_set (err, EINVAL,
+                             "gemm: a bias and accumulation exclude each other");
+    if (!is_supported (a->dtype) || !is_supported (a->c_dtype))
+        return mg_error_set (err, ENOTSUP,
+                             "gemm: types %s and %s, want float32, bfloat16 or float16",
+                             mg_dtype_name (a->dtype), mg_dtype_name (a->c_dtype));
+    return 0;
+}
