@@ -39,6 +39,10 @@
 #include "megatron/error.h"
 #include "megatron/stream.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* C[m,n] = op(A)[m,k] op(B)[k,n] (+ C if accumulate) (+ bias[n] on every row).
  * op(A) is A stored [m,k], or its transpose stored [k,m] if trans_a; same for B: stored
  * [k,n], or [n,k] if trans_b.  ld* are row lengths in elements of the stored matrices.
@@ -57,11 +61,6 @@ struct kern_gemm {
     const void *bias; /* NULL: none; not together with accumulate */
     enum mg_dtype dtype, c_dtype;
 };
-
-/* For backends: 0 if the sizes, row lengths and types of a product are valid; else -1 and a text:
- * EINVAL, ENOTSUP for a type.
- */
-int kern_gemm_check (const struct kern_gemm *a, struct mg_error *err);
 
 /* The places of the rows of a matrix.  Groups of 'inner' rows are stride_outer apart, and
  * the rows of a group are stride_inner apart, in elements.  inner 0: the rows follow each
@@ -670,6 +669,12 @@ struct kern_taker {
     void *arg;
 };
 
+/* For backends: 0 if a call's sizes, row lengths and types are valid; else -1 and a text: EINVAL, or
+ * ENOTSUP for a type.  No memory that a pointer points to is read.
+ */
+int kern_gemm_check (const struct kern_gemm *a, struct mg_error *err);
+int kern_cast_check (const struct kern_cast *a, struct mg_error *err);
+
 /* A device's kernels: the table, and data of the backend, such as a cache of primitives.
  * The device sets 'taker' while a graph is captured (libcore/device/graph.h), and 'tape'
  * while work is planned (libcore/device/tape.h).
@@ -749,5 +754,9 @@ void kernels_cpu_each_thread (struct kernels *k, void (*fn) (void *arg), void *a
 enum { KERN_SCRATCH_STREAMS = 8 };
 int kernels_cpu_set_scratch (struct kernels *k, const struct mg_stream *stream, void *memory,
                              size_t size, struct mg_error *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* KERNELS_KERNELS_H */

@@ -3,16 +3,8 @@
  * Each block goes through float32, in a buffer unless one side is float32 already.
  */
 
-#include <errno.h>
-
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec.h"
-
-static bool is_supported (enum mg_dtype dtype)
-{
-    return dtype == MG_FLOAT32 || dtype == MG_BFLOAT16 || dtype == MG_FLOAT16
-           || dtype == MG_FLOAT8_E4M3;
-}
 
 /* Do not multiply by 1: a product would flush denormals. */
 VEC_INLINE void widen_as (const void *x, int64_t n, float scale, float *y,
@@ -71,10 +63,8 @@ int cpu_cast (const struct kernels *k, const struct kern_cast *a, struct mg_erro
 {
     float scale;
 
-    if (!is_supported (a->from) || !is_supported (a->to))
-        return mg_error_set (err, ENOTSUP,
-                             "cast: %s to %s, want float32, bfloat16, float16 or float8_e4m3",
-                             mg_dtype_name (a->from), mg_dtype_name (a->to));
+    if (kern_cast_check (a, err) < 0)
+        return -1;
     scale = a->scale_at ? *a->scale_at : a->scale;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL)
     for (int64_t b = 0; b < cpu_blocks (a->n); b++)

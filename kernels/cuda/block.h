@@ -51,27 +51,50 @@ static __device__ inline cuda_pack<T> cuda_load (const T *from, int64_t left)
 {
     cuda_pack<T> pack;
 
-    if constexpr (WIDE) {
-        pack = *(const cuda_pack<T> *)from;
-    } else {
+    if (WIDE && left >= cuda_pack<T>::SIZE)
+        return *(const cuda_pack<T> *)from;
 #pragma unroll
-        for (int i = 0; i < cuda_pack<T>::SIZE; i++)
-            pack.x[i] = i < left ? from[i] : cuda_rounded<T> (0);
-    }
+    for (int i = 0; i < cuda_pack<T>::SIZE; i++)
+        pack.x[i] = i < left ? from[i] : cuda_rounded<T> (0);
     return pack;
 }
 
 template <bool WIDE, typename T>
 static __device__ inline void cuda_store (T *to, const cuda_pack<T> &pack, int64_t left)
 {
-    if constexpr (WIDE) {
+    if (WIDE && left >= cuda_pack<T>::SIZE) {
         *(cuda_pack<T> *)to = pack;
-    } else {
-#pragma unroll
-        for (int i = 0; i < cuda_pack<T>::SIZE; i++)
-            if (i < left)
-                to[i] = pack.x[i];
+        return;
     }
+#pragma unroll
+    for (int i = 0; i < cuda_pack<T>::SIZE; i++)
+        if (i < left)
+            to[i] = pack.x[i];
+}
+
+/* Packs of n elements. */
+template <typename T> static __host__ __device__ inline int64_t cuda_packs (int64_t n)
+{
+    return (n + cuda_pack<T>::SIZE - 1) / cuda_pack<T>::SIZE;
+}
+
+/* The calling thread's number among those of the grid, and the number of these. */
+static __device__ inline int64_t cuda_thread ()
+{
+    return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+static __device__ inline int64_t cuda_num_threads ()
+{
+    return (int64_t)gridDim.x * blockDim.x;
+}
+
+/* n / d, and *rest = n % d; both at least 0.  A division of 32 bits is several times as fast. */
+static __device__ inline int64_t cuda_divide (int64_t n, int64_t d, int64_t *rest)
+{
+    int64_t quotient = (n | d) >> 32 == 0 ? (int64_t)((uint32_t)n / (uint32_t)d) : n / d;
+
+    *rest = n - quotient * d;
+    return quotient;
 }
 
 static __device__ inline float cuda_warp_sum (float x)
@@ -148,6 +171,21 @@ static inline int cuda_launched (cudaError_t rc, const char *op, struct mg_error
     if (rc == cudaSuccess)
         return 0;
     return mg_error_set (err, EIO, "cuda kernel %s: %s", op, cudaGetErrorString (rc));
+}
+
+/* Launch KERNEL (args...) of op with a thread for each of n units of work; threads loop over further
+ * units.  With n 0 nothing is launched.
+ */
+template <auto KERNEL, typename... ARGS>
+static inline int cuda_launch_each (const struct cuda_call *call, const char *op,
+                                    struct mg_error *err, int64_t n, const ARGS &...args)
+{
+    cudaLaunchConfig_t config = cuda_config (
+        call, cuda_blocks ((n + CUDA_THREADS - 1) / CUDA_THREADS), CUDA_THREADS, 0);
+
+    if (n == 0)
+        return 0;
+    return cuda_launched (cudaLaunchKernelEx (&config, cuda_kernel<KERNEL> (), args...), op, err);
 }
 
 /* FN<type> (...) for the element type of a call. */

@@ -28,11 +28,26 @@ struct cuda_call {
 /* The ops that have kernels: those that need no scratch memory, and those that need some.
  * OP (ENUM, name) as in KERN_OPS, in that order.
  */
-#define CUDA_PLAIN_OPS(OP) \
-    OP (NORM_FWD, norm_fwd)
+#define CUDA_PLAIN_OPS(OP)                          \
+    OP (NORM_FWD, norm_fwd)                         \
+    OP (BIAS_DROPOUT_ADD_FWD, bias_dropout_add_fwd) \
+    OP (ACT_FWD, act_fwd)                           \
+    OP (ACT_BWD, act_bwd)                           \
+    OP (ROPE, rope)                                 \
+    OP (COPY, copy)                                 \
+    OP (FILL_NORMAL, fill_normal)                   \
+    OP (FILL, fill)                                 \
+    OP (CAST, cast)                                 \
+    OP (EXPERT_ACT_FWD, expert_act_fwd)             \
+    OP (EXPERT_ACT_BWD, expert_act_bwd)
 
-#define CUDA_SCRATCH_OPS(OP) \
-    OP (NORM_BWD, norm_bwd)
+#define CUDA_SCRATCH_OPS(OP)                        \
+    OP (NORM_BWD, norm_bwd)                         \
+    OP (BIAS_DROPOUT_ADD_BWD, bias_dropout_add_bwd) \
+    OP (COL_SUM, col_sum)                           \
+    OP (SUM_SQ, sum_sq)                             \
+    OP (MAX_ABS, max_abs)                           \
+    OP (COUNT_ZEROS, count_zeros)
 
 #define CUDA_OPS(OP) CUDA_PLAIN_OPS (OP) CUDA_SCRATCH_OPS (OP)
 
@@ -77,8 +92,15 @@ int cuda_load_kernels (struct mg_error *err);
 /* The table of a CUDA device that is only planned. */
 extern const struct kern_ops kern_cuda_plan_ops;
 
-/* Rows of a norm whose column sums one block forms. */
-enum { CUDA_NORM_GROUP = 32 };
+/* Rows of a norm whose column sums one block forms; rows that one thread sums for col_sum; parts of
+ * an array that are summed by themselves, at most.
+ */
+enum { CUDA_NORM_GROUP = 32, CUDA_COL_GROUP = 64, CUDA_PARTS = 1024 };
+
+static inline int64_t cuda_col_groups (int64_t rows)
+{
+    return (rows + CUDA_COL_GROUP - 1) / CUDA_COL_GROUP;
+}
 
 #ifdef __cplusplus
 }

@@ -20,3 +20,38 @@ size_t cuda_gemm_scratch (const struct kern_gemm *a)
         floats += cuda_gemm_padded (a->n);
     return CUDA_GEMM_WORKSPACE + (size_t)floats * sizeof (float);
 }
+
+/* A float sum of each column for each group of rows. */
+size_t cuda_col_sum_scratch (const struct kern_col_sum *a)
+{
+    return (size_t)(cuda_col_groups (a->rows) * a->cols) * sizeof (float);
+}
+
+/* Of the bias gradient, which a plan cannot know of. */
+size_t cuda_bias_dropout_add_bwd_scratch (const struct kern_bias_dropout_add_bwd *a)
+{
+    const struct kern_col_sum sum = { .rows = a->rows, .cols = a->cols };
+
+    return cuda_col_sum_scratch (&sum);
+}
+
+/* A sum of 8 bytes at most for each part. */
+enum { PARTS_BYTES = CUDA_PARTS * 8 };
+
+size_t cuda_sum_sq_scratch (const struct kern_sum_sq *a)
+{
+    (void)a;
+    return PARTS_BYTES;
+}
+
+size_t cuda_max_abs_scratch (const struct kern_max_abs *a)
+{
+    (void)a;
+    return PARTS_BYTES;
+}
+
+size_t cuda_count_zeros_scratch (const struct kern_count_zeros *a)
+{
+    (void)a;
+    return PARTS_BYTES;
+}

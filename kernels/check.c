@@ -1,4 +1,4 @@
-/* gemm.c - the arguments of a matrix product, which every backend checks */
+/* check.c - arguments that every backend checks */
 
 #include <errno.h>
 
@@ -29,4 +29,18 @@ int kern_gemm_check (const struct kern_gemm *a, struct mg_error *err)
                              "gemm: types %s and %s, want float32, bfloat16 or float16",
                              mg_dtype_name (a->dtype), mg_dtype_name (a->c_dtype));
     return 0;
+}
+
+static bool is_stored (enum mg_dtype dtype)
+{
+    return is_supported (dtype) || dtype == MG_FLOAT8_E4M3;
+}
+
+int kern_cast_check (const struct kern_cast *a, struct mg_error *err)
+{
+    if (is_stored (a->from) && is_stored (a->to))
+        return 0;
+    return mg_error_set (err, ENOTSUP,
+                         "cast: %s to %s, want float32, bfloat16, float16 or float8_e4m3",
+                         mg_dtype_name (a->from), mg_dtype_name (a->to));
 }

@@ -1,0 +1,92 @@
+/* philox - rng_philox() of libcore/base/rng.h on the device, positions, and dropout */
+#ifndef KERNELS_CUDA_PHILOX_H
+#define KERNELS_CUDA_PHILOX_H
+
+#include "kernels/cuda/block.h"
+
+/* Values of the counter {x, y, z low, z high}: the 32 bits that rng_philox() gives. */
+static __device__ inline uint4 cuda_philox (uint64_t key, uint32_t x, uint32_t y, uint64_t z)
+{
+    uint32_t c0 = x, c1 = y, c2 = (uint32_t)z, c3 = (uint32_t)(z >> 32);
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+
+#pragma unroll
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xd2511f53u * c0, p1 = (uint64_t)0xcd9e8d57u * c2;
+
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (uint32_t)p1;
+        c3 = (uint32_t)p0;
+        k0 += 0x9e3779b9u;
+        k1 += 0xbb67ae85u;
+    }
+    return make_uint4 (c0, c1, c2, c3);
+}
+
+/* rng_normal(): four normal values, formed in double. */
+static __device__ inline void cuda_normal (uint64_t key, uint32_t x, uint32_t y, uint64_t z,
+                                           double out[4])
+{
+    const double two_pi = 6.283185307179586476925;
+    uint4 bits = cuda_philox (key, x, y, z);
+    uint32_t pair[2][2] = { { bits.x, bits.y }, { bits.z, bits.w } };
+
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        double radius = sqrt (-2.0 * log (((double)pair[i][0] + 0.5) * 0x1p-32));
+        double angle = two_pi * (((double)pair[i][1] + 0.5) * 0x1p-32);
+
+        out[2 * i] = radius * cos (angle);
+        out[2 * i + 1] = radius * sin (angle);
+    }
+}
+
+/* The position of row s of batch entry b. */
+static __device__ inline int64_t cuda_position (const struct kern_positions &p, int64_t s,
+                                                int64_t b)
+{
+    return p.at ? p.at[s * p.stride_s + b * p.stride_b] : s;
+}
+
+/* What dropout of [tokens, cols] multiplies by, on one row. */
+struct cuda_dropout {
+    uint64_t key, sample;
+    uint32_t position, threshold;
+    float scale; /* 1: nothing is dropped */
+};
+
+static __device__ inline struct cuda_dropout cuda_dropout_row (const struct kern_dropout &d,
+                                                               int64_t row)
+{
+    struct cuda_dropout drop = { 0, 0, 0, 0, 1 };
+
+    if (d.p > 0) {
+        int64_t b, s = cuda_divide (row, d.batch, &b);
+
+        drop.key = d.key;
+        drop.sample = (uint64_t)d.sample[b];
+        drop.position = (uint32_t)cuda_position (d.position, s, b);
+        drop.threshold = (uint32_t)(d.p * 0x1p32);
+        drop.scale = (float)(1 / (1 - d.p));
+    }
+    return drop;
+}
+
+/* Factors of SIZE columns from col on; both are multiples of 4. */
+template <int SIZE>
+static __device__ inline void cuda_dropout_factors (const struct cuda_dropout &drop, int64_t col,
+                                                    float (&factor)[SIZE])
+{
+#pragma unroll
+    for (int i = 0; i < SIZE; i += 4) {
+        uint4 bits = cuda_philox (drop.key, (uint32_t)((col + i) / 4), drop.position, drop.sample);
+
+        factor[i] = bits.x < drop.threshold ? 0 : drop.scale;
+        factor[i + 1] = bits.y < drop.threshold ? 0 : drop.scale;
+        factor[i + 2] = bits.z < drop.threshold ? 0 : drop.scale;
+        factor[i + 3] = bits.w < drop.threshold ? 0 : drop.scale;
+    }
+}
+
+#endif /* KERNELS_CUDA_PHILOX_H */

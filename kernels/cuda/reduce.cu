@@ -1,0 +1,214 @@
+/* reduce.cu - column sums, sum of squares, largest magnitude, count of zeros
+ *
+ * Rows or elements are cut into groups whose size depends on the shape only.  The sums of groups are
+ * formed in scratch memory by as many blocks or threads, and a second kernel adds them in order.
+ */
+
+#include "kernels/cuda/number.h"
+
+/* --- column sums --- */
+
+/* A thread sums a pack of columns over a group of rows: sums[group][cols]. */
+template <typename T, bool WIDE>
+__global__ void __launch_bounds__ (CUDA_THREADS)
+    col_sum (struct kern_col_sum a, float *sums, int64_t groups)
+{
+    const int SIZE = cuda_pack<T>::SIZE;
+    int64_t packs = cuda_packs<T> (a.cols);
+
+    for (int64_t i = cuda_thread (); i < groups * packs; i += cuda_num_threads ()) {
+        int64_t pack, group = cuda_divide (i, packs, &pack), col = pack * SIZE;
+        int64_t end = min ((group + 1) * CUDA_COL_GROUP, a.rows);
+        float sum[SIZE] = {};
+
+        for (int64_t r = group * CUDA_COL_GROUP; r < end; r++) {
+            cuda_pack<T> x = cuda_load<WIDE> ((const T *)a.x + r * a.cols + col, a.cols - col);
+
+#pragma unroll
+            for (int j = 0; j < SIZE; j++)
+                sum[j] += cuda_float (x.x[j]);
+        }
+#pragma unroll
+        for (int j = 0; j < SIZE; j++)
+            if (col + j < a.cols)
+                sums[group * a.cols + col + j] = sum[j];
+    }
+}
+
+template <typename T>
+__global__ void __launch_bounds__ (CUDA_THREADS)
+    col_sum_groups (T *out, const float *sums, int64_t groups, int64_t cols)
+{
+    for (int64_t c = cuda_thread (); c < cols; c += cuda_num_threads ()) {
+        float sum = 0;
+
+        for (int64_t g = 0; g < groups; g++)
+            sum += sums[g * cols + c];
+        out[c] = cuda_rounded<T> (cuda_float (out[c]) + sum);
+    }
+}
+
+template <typename T>
+static int launch_col_sum (const struct cuda_call *call, const struct kern_col_sum *a,
+                           struct mg_error *err)
+{
+    int64_t groups = cuda_col_groups (a->rows), n = groups * cuda_packs<T> (a->cols);
+    float *sums = (float *)call->scratch;
+
+    return cuda_is_wide (a->x, a->cols * (int64_t)sizeof (T))
+               ? cuda_launch_each<col_sum<T, true>> (call, "col_sum", err, n, *a, sums, groups)
+               : cuda_launch_each<col_sum<T, false>> (call, "col_sum", err, n, *a, sums, groups);
+}
+
+template <typename T>
+static int launch_col_groups (const struct cuda_call *call, const struct kern_col_sum *a,
+                              struct mg_error *err)
+{
+    return cuda_launch_each<col_sum_groups<T>> (call, "col_sum", err, a->cols, (T *)a->out,
+                                                (const float *)call->scratch,
+                                                cuda_col_groups (a->rows), a->cols);
+}
+
+int cuda_col_sum (const struct cuda_call *call, const struct kern_col_sum *a, struct mg_error *err)
+{
+    if (a->rows == 0 || a->cols == 0)
+        return 0;
+    if (CUDA_TYPED (a->dtype, launch_col_sum, call, a, err) < 0)
+        return -1;
+    return CUDA_TYPED (a->grad_dtype, launch_col_groups, call, a, err);
+}
+
+/* --- sums of arrays --- */
+
+/* What a sum is made of: 'next' adds an element, 'join' adds two sums, 'result' is what is stored. */
+struct squares {
+    typedef double sum;
+    typedef double out;
+    static __device__ double next (double sum, float x) { return sum + (double)x * (double)x; }
+    static __device__ double join (double a, double b) { return a + b; }
+    static __device__ double result (double sum) { return sum; }
+};
+
+/* As whole numbers, magnitudes of floats have the same order, and NaNs are the largest. */
+struct magnitudes {
+    typedef uint32_t sum;
+    typedef float out;
+    static __device__ uint32_t join (uint32_t a, uint32_t b) { return a > b ? a : b; }
+    static __device__ uint32_t next (uint32_t sum, float x)
+    {
+        return join (sum, __float_as_uint (x) & 0x7fffffff);
+    }
+    static __device__ float result (uint32_t sum) { return __uint_as_float (sum); }
+};
+
+struct zeros {
+    typedef unsigned long long sum;
+    typedef double out;
+    static __device__ sum next (sum n, float x) { return n + (x == 0); }
+    static __device__ sum join (sum a, sum b) { return a + b; }
+    static __device__ double result (sum n) { return (double)n; }
+};
+
+/* The sum over the block's threads in thread 0; once in a kernel. */
+template <typename WHAT> static __device__ inline typename WHAT::sum join (typename WHAT::sum mine)
+{
+    SHARED (typename WHAT::sum, sums, [CUDA_THREADS]);
+
+    sums[threadIdx.x] = mine;
+    for (unsigned half = CUDA_THREADS / 2; half > 0; half /= 2) {
+        __syncthreads ();
+        if (threadIdx.x < half)
+            sums[threadIdx.x] = WHAT::join (sums[threadIdx.x], sums[threadIdx.x + half]);
+    }
+    return threadIdx.x == 0 ? sums[0] : mine;
+}
+
+/* Block b sums elements b size to (b + 1) size - 1. */
+template <typename WHAT, typename T, bool WIDE>
+__global__ void __launch_bounds__ (CUDA_THREADS)
+    reduce (const T *x, int64_t n, int64_t size, typename WHAT::sum *part)
+{
+    const int SIZE = cuda_pack<T>::SIZE;
+    int64_t begin = blockIdx.x * size, end = min (begin + size, n);
+    typename WHAT::sum sum = 0;
+
+    for (int64_t i = begin + threadIdx.x * SIZE; i < end; i += CUDA_THREADS * SIZE) {
+        cuda_pack<T> pack = cuda_load<WIDE> (x + i, end - i);
+
+#pragma unroll
+        for (int j = 0; j < SIZE; j++)
+            if (i + j < end)
+                sum = WHAT::next (sum, cuda_float (pack.x[j]));
+    }
+    sum = join<WHAT> (sum);
+    if (threadIdx.x == 0)
+        part[blockIdx.x] = sum;
+}
+
+template <typename WHAT>
+__global__ void __launch_bounds__ (CUDA_THREADS)
+    reduce_parts (const typename WHAT::sum *part, int64_t parts, typename WHAT::out *out)
+{
+    typename WHAT::sum sum = 0;
+
+    for (int64_t i = threadIdx.x; i < parts; i += CUDA_THREADS)
+        sum = WHAT::join (sum, part[i]);
+    sum = join<WHAT> (sum);
+    if (threadIdx.x == 0)
+        *out = WHAT::result (sum);
+}
+
+template <typename WHAT, typename T>
+static int launch_reduce (const struct cuda_call *call, const char *op, const void *x, int64_t n,
+                          typename WHAT::out *out, struct mg_error *err)
+{
+    const int64_t unit = CUDA_THREADS * cuda_pack<T>::SIZE;
+    int64_t size = (n + CUDA_PARTS * unit - 1) / (CUDA_PARTS * unit) * unit;
+    int64_t parts = size > 0 ? (n + size - 1) / size : 0;
+    typename WHAT::sum *part = (typename WHAT::sum *)call->scratch;
+
+    if (parts > 0
+        && (cuda_is_wide (x, 0)
+                ? cuda_launch_each<reduce<WHAT, T, true>> (call, op, err, parts * CUDA_THREADS,
+                                                           (const T *)x, n, size, part)
+                : cuda_launch_each<reduce<WHAT, T, false>> (call, op, err, parts * CUDA_THREADS,
+                                                            (const T *)x, n, size, part))
+               < 0)
+        return -1;
+    return cuda_launch_each<reduce_parts<WHAT>> (call, op, err, 1, part, parts, out);
+}
+
+template <typename T> static int sum_sq (const struct cuda_call *call, const struct kern_sum_sq *a,
+                                         struct mg_error *err)
+{
+    return launch_reduce<squares, T> (call, "sum_sq", a->x, a->n, a->out, err);
+}
+
+template <typename T> static int max_abs (const struct cuda_call *call,
+                                          const struct kern_max_abs *a, struct mg_error *err)
+{
+    return launch_reduce<magnitudes, T> (call, "max_abs", a->x, a->n, a->out, err);
+}
+
+template <typename T> static int count_zeros (const struct cuda_call *call,
+                                              const struct kern_count_zeros *a,
+                                              struct mg_error *err)
+{
+    return launch_reduce<zeros, T> (call, "count_zeros", a->x, a->n, a->out, err);
+}
+
+int cuda_sum_sq (const struct cuda_call *call, const struct kern_sum_sq *a, struct mg_error *err)
+{
+    return CUDA_STORED (a->dtype, sum_sq, call, a, err);
+}
+
+int cuda_max_abs (const struct cuda_call *call, const struct kern_max_abs *a, struct mg_error *err)
+{
+    return CUDA_STORED (a->dtype, max_abs, call, a, err);
+}
+
+int cuda_count_zeros (const struct cuda_call *call, const struct kern_count_zeros *a,
+                      struct mg_error *err)
+{
+    return CUDA_TYPED (a->dtype, count_zeros, call, a, err);
+}
