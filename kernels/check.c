@@ -44,3 +44,11 @@ int kern_cast_check (const struct kern_cast *a, struct mg_error *err)
                          "cast: %s to %s, want float32, bfloat16, float16 or float8_e4m3",
                          mg_dtype_name (a->from), mg_dtype_name (a->to));
 }
+
+int kern_state_check (const struct kern_state *s, const char *what, struct mg_error *err)
+{
+    if (s->upper || is_stored (s->dtype))
+        return 0;
+    return mg_error_set (err, ENOTSUP, "%s: stored as %s, want float32, bfloat16, float16 or"
+                         " float8_e4m3", what, mg_dtype_name (s->dtype));
+}

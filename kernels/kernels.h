@@ -675,6 +675,9 @@ struct kern_taker {
 int kern_gemm_check (const struct kern_gemm *a, struct mg_error *err);
 int kern_cast_check (const struct kern_cast *a, struct mg_error *err);
 
+/* The same for how 'what' is stored; the text begins with it. */
+int kern_state_check (const struct kern_state *s, const char *what, struct mg_error *err);
+
 /* A device's kernels: the table, and data of the backend, such as a cache of primitives.
  * The device sets 'taker' while a graph is captured (libcore/device/graph.h), and 'tape'
  * while work is planned (libcore/device/tape.h).

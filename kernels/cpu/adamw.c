@@ -134,9 +134,9 @@ static struct scalars scalars_of (const struct kern_adamw *a)
 
 static int check (const struct kern_adamw *a, struct mg_error *err)
 {
-    return state_check (&a->param, "adamw: parameter", err) < 0
-                   || state_check (&a->m, "adamw: first moment", err) < 0
-                   || state_check (&a->v, "adamw: second moment", err) < 0
+    return kern_state_check (&a->param, "adamw: parameter", err) < 0
+                   || kern_state_check (&a->m, "adamw: first moment", err) < 0
+                   || kern_state_check (&a->v, "adamw: second moment", err) < 0
                ? -1 : 0;
 }
 

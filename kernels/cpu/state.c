@@ -5,7 +5,6 @@
  * same scale stays the same.
  */
 
-#include <errno.h>
 #include <float.h>
 
 #include "kernels/cpu/state.h"
@@ -103,19 +102,10 @@ void state_put (const struct kern_state *s, int64_t begin, int64_t n, const floa
 
 /* --- whole arrays --- */
 
-int state_check (const struct kern_state *s, const char *what, struct mg_error *err)
-{
-    if (s->upper || s->dtype == MG_FLOAT32 || s->dtype == MG_BFLOAT16
-        || s->dtype == MG_FLOAT16 || s->dtype == MG_FLOAT8_E4M3)
-        return 0;
-    return mg_error_set (err, ENOTSUP, "%s: stored as %s, want float32, bfloat16, float16 or"
-                         " float8_e4m3", what, mg_dtype_name (s->dtype));
-}
-
 int cpu_state_load (const struct kernels *k, const struct kern_state_load *a,
                     struct mg_error *err)
 {
-    if (state_check (&a->state, "values", err) < 0)
+    if (kern_state_check (&a->state, "values", err) < 0)
         return -1;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL)
     for (int64_t c = 0; c < state_chunks (a->n); c++) {
@@ -131,7 +121,7 @@ int cpu_state_load (const struct kernels *k, const struct kern_state_load *a,
 int cpu_state_store (const struct kernels *k, const struct kern_state_store *a,
                      struct mg_error *err)
 {
-    if (state_check (&a->state, "values", err) < 0)
+    if (kern_state_check (&a->state, "values", err) < 0)
         return -1;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (a->n > CPU_SERIAL)
     for (int64_t c = 0; c < state_chunks (a->n); c++) {

@@ -30,9 +30,6 @@ VEC_INLINE void state_narrow (const float *in, int64_t begin, int64_t n, void *y
         vec_put (y, begin + i, vec_load_part (in + i, n - i), n - i, type);
 }
 
-/* 0, or -1, ENOTSUP and a text if 'what' is stored in a way that there is none for. */
-int state_check (const struct kern_state *state, const char *what, struct mg_error *err);
-
 /* True if the values are stored as float32. */
 static inline bool state_is_plain (const struct kern_state *s)
 {

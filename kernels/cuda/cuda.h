@@ -35,6 +35,15 @@ struct cuda_call {
     OP (ACT_BWD, act_bwd)                           \
     OP (ROPE, rope)                                 \
     OP (COPY, copy)                                 \
+    OP (EMBEDDING_FWD, embedding_fwd)               \
+    OP (POSITION_FWD, position_fwd)                 \
+    OP (XENT_MAX, xent_max)                         \
+    OP (XENT_SUM, xent_sum)                         \
+    OP (XENT_LOSS, xent_loss)                       \
+    OP (XENT_BWD, xent_bwd)                         \
+    OP (ADAMW, adamw)                               \
+    OP (STATE_LOAD, state_load)                     \
+    OP (STATE_STORE, state_store)                   \
     OP (FILL_NORMAL, fill_normal)                   \
     OP (FILL, fill)                                 \
     OP (CAST, cast)                                 \
@@ -44,6 +53,9 @@ struct cuda_call {
 #define CUDA_SCRATCH_OPS(OP)                        \
     OP (NORM_BWD, norm_bwd)                         \
     OP (BIAS_DROPOUT_ADD_BWD, bias_dropout_add_bwd) \
+    OP (EMBEDDING_BWD, embedding_bwd)               \
+    OP (POSITION_BWD, position_bwd)                 \
+    OP (ADAMW_LARGEST, adamw_largest)               \
     OP (COL_SUM, col_sum)                           \
     OP (SUM_SQ, sum_sq)                             \
     OP (MAX_ABS, max_abs)                           \
@@ -96,6 +108,17 @@ extern const struct kern_ops kern_cuda_plan_ops;
  * an array that are summed by themselves, at most.
  */
 enum { CUDA_NORM_GROUP = 32, CUDA_COL_GROUP = 64, CUDA_PARTS = 1024 };
+
+/* Keys that are sorted for 'tokens' tokens: a power of two, at least CUDA_SORT_MIN. */
+enum { CUDA_SORT_MIN = 2048 };
+static inline int64_t cuda_sort_count (int64_t tokens)
+{
+    int64_t count = CUDA_SORT_MIN;
+
+    while (count < tokens)
+        count *= 2;
+    return count;
+}
 
 static inline int64_t cuda_col_groups (int64_t rows)
 {

@@ -35,6 +35,24 @@ size_t cuda_bias_dropout_add_bwd_scratch (const struct kern_bias_dropout_add_bwd
     return cuda_col_sum_scratch (&sum);
 }
 
+/* Keys of tokens. */
+size_t cuda_embedding_bwd_scratch (const struct kern_embedding_bwd *a)
+{
+    return (size_t)cuda_sort_count (a->tokens) * sizeof (uint64_t);
+}
+
+size_t cuda_position_bwd_scratch (const struct kern_position_bwd *a)
+{
+    return (size_t)cuda_sort_count (a->tokens) * sizeof (uint64_t);
+}
+
+/* Three numbers for each part. */
+size_t cuda_adamw_largest_scratch (const struct kern_adamw_largest *a)
+{
+    (void)a;
+    return CUDA_PARTS * 3 * sizeof (uint32_t);
+}
+
 /* A sum of 8 bytes at most for each part. */
 enum { PARTS_BYTES = CUDA_PARTS * 8 };
 
