@@ -52,3 +52,12 @@ int kern_state_check (const struct kern_state *s, const char *what, struct mg_er
     return mg_error_set (err, ENOTSUP, "%s: stored as %s, want float32, bfloat16, float16 or"
                          " float8_e4m3", what, mg_dtype_name (s->dtype));
 }
+
+int kern_attention_check (const struct kern_attention_fwd *a, struct mg_error *err)
+{
+    if (a->kv_heads < 1 || a->heads % a->kv_heads != 0)
+        return mg_error_set (err, EINVAL,
+                             "attention: %lld heads are not a multiple of %lld kv heads",
+                             (long long)a->heads, (long long)a->kv_heads);
+    return 0;
+}

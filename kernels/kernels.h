@@ -673,6 +673,7 @@ struct kern_taker {
  * ENOTSUP for a type.  No memory that a pointer points to is read.
  */
 int kern_gemm_check (const struct kern_gemm *a, struct mg_error *err);
+int kern_attention_check (const struct kern_attention_fwd *a, struct mg_error *err);
 int kern_cast_check (const struct kern_cast *a, struct mg_error *err);
 
 /* The same for how 'what' is stored; the text begins with it. */

@@ -260,7 +260,7 @@ int cpu_attention_fwd (const struct kernels *k, const struct kern_attention_fwd 
     float *memory;
     int64_t tasks;
 
-    if (flash_check (a, err) < 0)
+    if (kern_attention_check (a, err) < 0)
         return -1;
     divide (k, a, &job);
     tasks = a->batch * a->kv_heads * job.panels;

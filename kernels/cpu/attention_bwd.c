@@ -534,7 +534,7 @@ int cpu_attention_bwd (const struct kernels *k, const struct kern_attention_bwd 
     int64_t heads = a->batch * a->heads;
     float *memory;
 
-    if (flash_check (a, err) < 0)
+    if (kern_attention_check (a, err) < 0)
         return -1;
     if (heads == 0)
         return 0;

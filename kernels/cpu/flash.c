@@ -4,21 +4,11 @@
  * functions, so that both passes see the same numbers.
  */
 
-#include <errno.h>
 #include <math.h>
 
 #include "kernels/cpu/flash.h"
 #include "kernels/cpu/philox.h"
 #include "libcore/base/rng.h"
-
-int flash_check (const struct kern_attention_fwd *a, struct mg_error *err)
-{
-    if (a->kv_heads < 1 || a->heads % a->kv_heads != 0)
-        return mg_error_set (err, EINVAL,
-                             "attention: %lld heads are not a multiple of %lld kv heads",
-                             (long long)a->heads, (long long)a->kv_heads);
-    return 0;
-}
 
 /* Batch entries whose positions or starts differ. */
 static int64_t count_entries (const struct kern_attention_fwd *a)

@@ -126,7 +126,7 @@ void flash_prepare (const struct kern_attention_fwd *a, float *memory, struct fl
 int64_t flash_panel (int64_t sets, int64_t blocks, int64_t each, int threads);
 
 /* EINVAL unless the heads are a multiple of the kv heads. */
-int flash_check (const struct kern_attention_fwd *a, struct mg_error *err);
+int kern_attention_check (const struct kern_attention_fwd *a, struct mg_error *err);
 
 /* True if no query of the one block sees a key of the other. */
 static inline bool flash_hidden (const struct flash_plan *plan, int64_t entry, int64_t q_block,

@@ -173,6 +173,15 @@ static inline int cuda_launched (cudaError_t rc, const char *op, struct mg_error
     return mg_error_set (err, EIO, "cuda kernel %s: %s", op, cudaGetErrorString (rc));
 }
 
+/* KERNEL may have 'bytes' of dynamic shared memory.  Above 48 KiB that must be asked for. */
+template <auto KERNEL> static inline cudaError_t cuda_allow_shared (size_t bytes)
+{
+    if (bytes <= 48 << 10)
+        return cudaSuccess;
+    return cudaFuncSetAttribute ((const void *)KERNEL, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 (int)bytes);
+}
+
 /* Launch KERNEL (args...) of op with a thread for each of n units of work; threads loop over further
  * units.  With n 0 nothing is launched.
  */

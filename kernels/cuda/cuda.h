@@ -35,6 +35,8 @@ struct cuda_call {
     OP (ACT_BWD, act_bwd)                           \
     OP (ROPE, rope)                                 \
     OP (COPY, copy)                                 \
+    OP (ATTENTION_FWD, attention_fwd)               \
+    OP (ATTENTION_MERGE, attention_merge)           \
     OP (EMBEDDING_FWD, embedding_fwd)               \
     OP (POSITION_FWD, position_fwd)                 \
     OP (XENT_MAX, xent_max)                         \
@@ -53,6 +55,7 @@ struct cuda_call {
 #define CUDA_SCRATCH_OPS(OP)                        \
     OP (NORM_BWD, norm_bwd)                         \
     OP (BIAS_DROPOUT_ADD_BWD, bias_dropout_add_bwd) \
+    OP (ATTENTION_BWD, attention_bwd)               \
     OP (EMBEDDING_BWD, embedding_bwd)               \
     OP (POSITION_BWD, position_bwd)                 \
     OP (ADAMW_LARGEST, adamw_largest)               \

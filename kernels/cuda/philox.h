@@ -42,6 +42,23 @@ static __device__ inline void cuda_normal (uint64_t key, uint32_t x, uint32_t y,
     }
 }
 
+/* rng_key() */
+static __device__ inline uint64_t cuda_rng_key (uint64_t seed, uint64_t purpose, uint64_t a,
+                                                uint64_t b)
+{
+    const uint64_t words[] = { seed, purpose, a, b };
+    uint64_t key = 0;
+
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        key = (key ^ words[i]) + 0x9e3779b97f4a7c15;
+        key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9;
+        key = (key ^ (key >> 27)) * 0x94d049bb133111eb;
+        key ^= key >> 31;
+    }
+    return key;
+}
+
 /* The position of row s of batch entry b. */
 static __device__ inline int64_t cuda_position (const struct kern_positions &p, int64_t s,
                                                 int64_t b)

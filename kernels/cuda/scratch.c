@@ -35,6 +35,12 @@ size_t cuda_bias_dropout_add_bwd_scratch (const struct kern_bias_dropout_add_bwd
     return cuda_col_sum_scratch (&sum);
 }
 
+/* delta of each query. */
+size_t cuda_attention_bwd_scratch (const struct kern_attention_bwd *a)
+{
+    return (size_t)(a->fwd.batch * a->fwd.heads * a->fwd.seq_q) * sizeof (float);
+}
+
 /* Keys of tokens. */
 size_t cuda_embedding_bwd_scratch (const struct kern_embedding_bwd *a)
 {
