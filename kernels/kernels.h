@@ -669,8 +669,8 @@ struct kern_taker {
     void *arg;
 };
 
-/* For backends: 0 if a call's sizes, row lengths and types are valid; else -1 and a text: EINVAL, or
- * ENOTSUP for a type.  No memory that a pointer points to is read.
+/* For backends: 0 if a call's sizes, row lengths and types are valid; else -1 and a text: EINVAL,
+ * or ENOTSUP for a type.  No memory that a pointer points to is read.
  */
 int kern_gemm_check (const struct kern_gemm *a, struct mg_error *err);
 int kern_attention_check (const struct kern_attention_fwd *a, struct mg_error *err);

@@ -11,8 +11,8 @@
 #   and PTX, which drivers compile for later GPUs.  The toolkit must have each of them.
 #
 #   Sets the conditional WITH_CUDA, defines HAVE_CUDA, and substitutes NVCC, NVCC_FLAGS
-#   (architectures), CUDA_CXX (g++), CUDA_CPPFLAGS (headers), CUDA_LIBS and CUDA_SUMMARY, which tests
-#   print where they are skipped.  Sets the conditional WITH_CUDA_DOUBLE where the tests can
+#   (architectures), CUDA_CXX (g++), CUDA_CPPFLAGS (headers), CUDA_LIBS, and CUDA_SUMMARY, which
+#   tests print where they are skipped.  Sets the conditional WITH_CUDA_DOUBLE where the tests can
 #   run kernels on the CPU: x86-64, without --enable-sanitizers.
 #
 AC_DEFUN([X_AC_CUDA], [

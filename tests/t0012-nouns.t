@@ -7,10 +7,14 @@
 # What is tested under another name: FOLDER/NOUN, a unit test FOLDER/NAME or a system test tNNNN,
 # and why.
 rows='
+kernels/check          kernels/gemm            what a backend asks of a call, each in its op's test
 kernels/expert_bias    kernels/expert_act      biases and activations of experts are one test
 kernels/flash          kernels/attention       blocks of attention, which only attention calls
 kernels/jitter         kernels/gemm_double     a row of the operations before a router
 kernels/kernels        kernels/table           the backend as such is its table
+kernels/load           t5020                   wants a device of CUDA
+kernels/plan           t5020                   the same
+kernels/product        kernels/gemm            products of the CUDA device: t5020 runs them
 kernels/tile           kernels/gemm            blocks of products, which only products call
 args/check             args/args               whole lists of arguments
 args/kinds             args/other              a table

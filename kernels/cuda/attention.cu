@@ -8,8 +8,8 @@
 
 #include "kernels/cuda/flash.h"
 
-/* The largest of a float in memory and x.  As whole numbers, floats above 0 have the order of floats,
- * those below 0 the opposite one.
+/* The largest of a float in memory and x.  As whole numbers, floats above 0 have the order of
+ * floats, those below 0 the opposite one.
  */
 static __device__ inline void note_most (float *most, float x)
 {
@@ -150,7 +150,8 @@ static int launch (const struct cuda_call *call, const struct kern_attention_fwd
                    struct mg_error *err)
 {
     int ld = flash_ld (a->head_dim > a->head_dim_v ? a->head_dim : a->head_dim_v);
-    size_t bytes = (size_t)((FLASH_ROWS + FLASH_TILE) * ld + FLASH_ROWS * FLASH_LD) * sizeof (float);
+    size_t bytes
+        = (size_t)((FLASH_ROWS + FLASH_TILE) * ld + FLASH_ROWS * FLASH_LD) * sizeof (float);
     int64_t blocks = a->batch * a->heads * ((a->seq_q + FLASH_ROWS - 1) / FLASH_ROWS);
     cudaLaunchConfig_t config = cuda_config (call, cuda_blocks (blocks), CUDA_THREADS, bytes);
     auto *kernel = cuda_kernel<attention_fwd<T, COLS>> ();

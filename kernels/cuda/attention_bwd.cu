@@ -1,8 +1,9 @@
-/* attention_bwd.cu - attention backward: p = e^(score - lse), dp = dout . v, delta = dout . out,
- * ds = p (z dp - delta) scale, dq = sum_k ds k, dk = sum_q ds q, dv = sum_q z p dout (Dao et al. 2022)
+/* attention_bwd.cu - attention backward: p = e^(score - lse), dp = dout . v, delta = dout . out, ds
+ * = p (z dp - delta) scale, dq = sum_k ds k, dk = sum_q ds q, dv = sum_q z p dout (Dao et al. 2022)
  *
- * z is the factor of dropout.  One kernel has blocks of queries and forms dq, another one has blocks
- * of keys and forms dk and dv: each forms the scores anew, so that every sum has a fixed order.
+ * z is the factor of dropout.  One kernel has blocks of queries and forms dq, another one has
+ * blocks of keys and forms dk and dv: each forms the scores anew, so that every sum has a fixed
+ * order.
  */
 
 #include <math.h>

@@ -155,8 +155,8 @@ static inline cudaLaunchConfig_t cuda_config (const struct cuda_call *call, unsi
     return config;
 }
 
-/* cuda_kernel<KERNEL> () is KERNEL.  Every kernel that is launched is named by it, so that the device
- * can load all of them when it is created.
+/* cuda_kernel<KERNEL> () is KERNEL.  Every kernel that is launched is named by it, so that the
+ * device can load all of them when it is created.
  */
 template <auto KERNEL> inline const bool cuda_is_listed = cuda_list_kernel ((const void *)KERNEL);
 template <auto KERNEL> static inline decltype (KERNEL) cuda_kernel ()
@@ -182,8 +182,8 @@ template <auto KERNEL> static inline cudaError_t cuda_allow_shared (size_t bytes
                                  (int)bytes);
 }
 
-/* Launch KERNEL (args...) of op with a thread for each of n units of work; threads loop over further
- * units.  With n 0 nothing is launched.
+/* Launch KERNEL (args...) of op with a thread for each of n units of work; threads loop over
+ * further units.  With n 0 nothing is launched.
  */
 template <auto KERNEL, typename... ARGS>
 static inline int cuda_launch_each (const struct cuda_call *call, const char *op,

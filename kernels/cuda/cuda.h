@@ -96,8 +96,8 @@ static inline int64_t cuda_gemm_padded (int64_t n)
     return (n + 63) / 64 * 64;
 }
 
-/* Put a kernel on the list of those that cuda_load_kernels() loads.  Only before main() or while the
- * module is loaded.  Returns true.
+/* Put a kernel on the list of those that cuda_load_kernels() loads.  Only before main() or while
+ * the module is loaded.  Returns true.
  */
 bool cuda_list_kernel (const void *kernel);
 

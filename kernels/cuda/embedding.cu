@@ -154,8 +154,8 @@ static int sort (const struct cuda_call *call, const char *op, uint64_t *key, in
     return 0;
 }
 
-/* A thread has a pack of columns of sorted token i.  If the token is the first of its row, the thread
- * adds the tokens of the row in order.
+/* A thread has a pack of columns of sorted token i.  If the token is the first of its row, the
+ * thread adds the tokens of the row in order.
  */
 template <typename T, typename GRAD, bool WIDE>
 __global__ void __launch_bounds__ (CUDA_THREADS)

@@ -2,8 +2,8 @@
  *
  * A block has ROWS queries of a head, or in the backward pass also ROWS keys, and goes through the
  * other side in tiles of TILE rows.  LANES threads have a row: each has the scores of EACH rows of
- * the tile, and COLS columns of the row's result.  Rows are floats in shared memory.  A tile without
- * a visible pair is left out.
+ * the tile, and COLS columns of the row's result.  Rows are floats in shared memory.  A tile
+ * without a visible pair is left out.
  */
 #ifndef KERNELS_CUDA_FLASH_H
 #define KERNELS_CUDA_FLASH_H

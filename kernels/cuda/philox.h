@@ -28,17 +28,18 @@ static __device__ inline uint4 cuda_philox (uint64_t key, uint32_t x, uint32_t y
 static __device__ inline void cuda_normal (uint64_t key, uint32_t x, uint32_t y, uint64_t z,
                                            double out[4])
 {
-    const double two_pi = 6.283185307179586476925;
     uint4 bits = cuda_philox (key, x, y, z);
     uint32_t pair[2][2] = { { bits.x, bits.y }, { bits.z, bits.w } };
 
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         double radius = sqrt (-2.0 * log (((double)pair[i][0] + 0.5) * 0x1p-32));
-        double angle = two_pi * (((double)pair[i][1] + 0.5) * 0x1p-32);
+        double sine, cosine;
 
-        out[2 * i] = radius * cos (angle);
-        out[2 * i + 1] = radius * sin (angle);
+        /* Of angles in units of pi: these functions need no stack to reduce their argument. */
+        sincospi (2 * (((double)pair[i][1] + 0.5) * 0x1p-32), &sine, &cosine);
+        out[2 * i] = radius * cosine;
+        out[2 * i + 1] = radius * sine;
     }
 }
 

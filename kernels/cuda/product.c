@@ -11,7 +11,8 @@
 
 enum { NUM_BUCKETS = 256, NUM_MATRICES = 4 /* A, B, C and D of cuBLASLt, C and D the same */ };
 
-/* A product as cuBLASLt computes it.  All bytes count in comparisons, so a shape is zeroed first. */
+/* A product as cuBLASLt computes it.  All bytes count in comparisons, so a shape is zeroed first.
+ */
 struct shape {
     int64_t m, n, k, lda, ldb, ldc;
     enum mg_dtype dtype, c_dtype;
@@ -167,8 +168,8 @@ static unsigned bucket_of (const struct shape *shape)
     return hash % NUM_BUCKETS;
 }
 
-/* The product of a shape, made when it is first asked for.  The lock is held.  '*known' tells whether
- * it was there.
+/* The product of a shape, made when it is first asked for.  The lock is held.  '*known' tells
+ * whether it was there.
  */
 static struct product *find (struct cuda_products *products, const struct shape *shape,
                              bool *known, struct mg_error *err)

@@ -6,8 +6,8 @@
  *
  * An algorithm is chosen once for a shape: sizes, types, row lengths and the alignment of the
  * operands.  So a product has the same bits in each call.  What cuBLASLt lacks (a 16-bit result of
- * float32 operands, a result of the other 16-bit type) is formed in float32 scratch memory, and then
- * converted; a bias of another type than the result is converted first.
+ * float32 operands, a result of the other 16-bit type) is formed in float32 scratch memory, and
+ * then converted; a bias of another type than the result is converted first.
  */
 #ifndef KERNELS_CUDA_PRODUCT_H
 #define KERNELS_CUDA_PRODUCT_H

@@ -1,7 +1,8 @@
 /* reduce.cu - column sums, sum of squares, largest magnitude, count of zeros
  *
- * Rows or elements are cut into groups whose size depends on the shape only.  The sums of groups are
- * formed in scratch memory by as many blocks or threads, and a second kernel adds them in order.
+ * Rows or elements are cut into groups whose size depends on the shape only.  The sums of groups
+ * are formed in scratch memory by as many blocks or threads, and a second kernel adds them in
+ * order.
  */
 
 #include "kernels/cuda/number.h"
@@ -80,7 +81,8 @@ int cuda_col_sum (const struct cuda_call *call, const struct kern_col_sum *a, st
 
 /* --- sums of arrays --- */
 
-/* What a sum is made of: 'next' adds an element, 'join' adds two sums, 'result' is what is stored. */
+/* What a sum is made of: 'next' adds an element, 'join' adds two sums, 'result' is what is stored.
+ */
 struct squares {
     typedef double sum;
     typedef double out;

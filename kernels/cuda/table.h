@@ -9,8 +9,8 @@
 
 struct cuda_table;
 
-/* Where the next call of 'k' runs: fills *call, with at least 'scratch' bytes of scratch memory, and
- * makes the device current.  k->impl is the 'impl' of cuda_table_create().  -1 and a text on
+/* Where the next call of 'k' runs: fills *call, with at least 'scratch' bytes of scratch memory,
+ * and makes the device current.  k->impl is the 'impl' of cuda_table_create().  -1 and a text on
  * failure.
  */
 typedef int cuda_open_f (const struct kernels *k, struct mg_stream *stream, size_t scratch,

@@ -141,8 +141,8 @@ int cuda_xent_loss (const struct cuda_call *call, const struct kern_xent_loss *a
     return cuda_launch_each<xent_loss> (call, "xent_loss", err, 1, *a);
 }
 
-/* In place.  A 16-bit gradient c lies where logit c / 2 lay: of a piece of the row, all threads read
- * their logits before one of them writes, and what they write lies before the next piece.
+/* In place.  A 16-bit gradient c lies where logit c / 2 lay: of a piece of the row, all threads
+ * read their logits before one of them writes, and what they write lies before the next piece.
  */
 template <typename T>
 __global__ void __launch_bounds__ (CUDA_THREADS) xent_bwd (struct kern_xent_bwd a)

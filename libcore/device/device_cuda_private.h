@@ -1,7 +1,7 @@
 /* device_cuda_private - what the files of the CUDA device share.
  *
- * The device is a module: device_cuda.so, linked with the CUDA runtime and cuBLASLt.  It reaches the
- * library through the host's table alone.
+ * The device is a module: device_cuda.so, linked with the CUDA runtime and cuBLASLt.  It reaches
+ * the library through the host's table alone.
  */
 #ifndef LIBCORE_DEVICE_DEVICE_CUDA_PRIVATE_H
 #define LIBCORE_DEVICE_DEVICE_CUDA_PRIVATE_H
@@ -50,8 +50,8 @@ int cuda_check (const struct mg_device *device, cudaError_t rc, const char *what
                 struct mg_error *err);
 
 /* Scratch memory of 'size' bytes for a kernel on the stream.  A stream that was given none gets
- * memory of its own, which grows: then the call waits for the stream's earlier work.  -1 and a text:
- * ENOMEM.
+ * memory of its own, which grows: then the call waits for the stream's earlier work.  -1 and a
+ * text: ENOMEM.
  */
 int cuda_stream_scratch (struct cuda_stream *stream, size_t size, struct mg_error *err);
 

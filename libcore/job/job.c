@@ -224,6 +224,18 @@ out:
     return threads;
 }
 
+/* Ranks exchange what is in the memory of the host. */
+static int check_device (const struct job *job, const struct device_config *device,
+                         struct mg_error *err)
+{
+    int size = bootstrap_info (job->bootstrap)->size;
+
+    if (device->planned || size == 1 || !device->name || strcmp (device->name, "cuda") != 0)
+        return 0;
+    return mg_error_set (err, ENOTSUP, "device cuda: %d ranks, want 1: ranks cannot exchange the "
+                         "memory of GPUs yet", size);
+}
+
 static int make_device (struct job *job, const struct job_config *config,
                         struct mg_error *err)
 {
@@ -242,6 +254,8 @@ static int make_device (struct job *job, const struct job_config *config,
         device.name = choice.name;
         device.ordinal = choice.ordinal;
     }
+    if (check_device (job, &device, err) < 0)
+        return -1;
     if (device.threads == 0 && (device.threads = threads_environment (0, err)) < 0)
         return -1;
     if (device.threads == 0 && (device.threads = count_threads (job, err)) < 0)

@@ -272,6 +272,10 @@ inline float __fmaf_rn (float a, float b, float c) { return fmaf (a, b, c); }
 inline float __fadd_rn (float a, float b) { return a + b; }
 inline float __fmul_rn (float a, float b) { return a * b; }
 inline float __fsqrt_rn (float a) { return sqrtf (a); }
+inline void sincospi (double x, double *sine, double *cosine)
+{
+    sincos (3.141592653589793238463 * x, sine, cosine);
+}
 inline float __saturatef (float x) { return !(x > 0) ? 0 : x > 1 ? 1 : x; }
 inline float __logf (float x) { return logf (x); }
 inline float device_expf (float x) { launch_note_exp (); return (expf) (x); }

@@ -255,8 +255,8 @@ static void test_exponential (const struct kit_variant *v)
     exponentials (v->k, special, 9);
     // denormals are 0 or stay
     ok (special[0] == 1 && special[1] == 1 && special[2] < 0x1p-126f && special[3] < 0x1p-126f
-            && special[2] >= 0 && special[3] >= 0 && special[4] == 0 && special[5] == 0 && isinf (special[6])
-            && isinf (special[7]) && isnan (special[8]),
+            && special[2] >= 0 && special[3] >= 0 && special[4] == 0 && special[5] == 0
+            && isinf (special[6]) && isinf (special[7]) && isnan (special[8]),
         "%s: exponential of special values", v->name);
 }
 

@@ -1,0 +1,121 @@
+#!/bin/bash
+# The CUDA device on the double: kernels of its table against their tests, and runs with the losses
+# and weights of the CPU's.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+. "$MG_SRCDIR/tests/lib/train.sh"
+unset MG_TEST_DEVICE
+
+double=$MG_BUILDDIR/tests/cuda/.libs/device_cuda.so
+[ -e "$double" ] || skip_all "CUDA is ${MG_CUDA:-off}"
+mkdir modules
+for module in "$MG_BUILDDIR/.libs"/{comm_mpi,comm_ucx,boot_pmix}.so "$double"; do
+    [ ! -e "$module" ] || ln -s "$module" modules
+done
+export MEGATRON_MODULE_DIR=$PWD/modules MG_CUDA_IDLE_MS=1
+
+# ---- unit tests with operands in the device's memory
+units=(kernels/gemm kernels/scratch device/device device/stream)
+! long || units+=(kernels/{act,adamw,attention,bias_dropout_add,cast,copy,embedding,fill,norm}
+                  kernels/{reduce,rope,state,xent})
+for unit in "${units[@]}"; do
+    run env MG_TEST_DEVICE=cuda "$MG_BUILDDIR/tests/unit/$unit.t"
+    is "$status $(grep '^not ok\|^Bail' <<<"$out")" "0 " "$unit on the device"
+done
+
+# ---- runs
+tokenized_text 20
+sizes=(--num-layers 2 --hidden-size 20 --num-attention-heads 4 --kv-channels 6
+       --ffn-hidden-size 28 --seq-length 8)
+one=(megatron train "${sizes[@]}" --tokenizer-type ByteLevel --data-path text_text_document
+     --split 80,20,0 --micro-batch-size 2 --global-batch-size 4 --train-iters 3 --lr 2e-3
+     --lr-decay-style constant --override-opt-param-scheduler)
+modern=(--swiglu --normalization RMSNorm --position-embedding-type rope --disable-bias-linear
+        --untie-embeddings-and-output-weights --group-query-attention --num-query-groups 2
+        --qk-layernorm)
+
+# alike NAME LOSS NORM WEIGHTS TEXT ARGUMENT...: on the CPU and on the device
+alike() {
+    local name=$1 loss=$2 norm=$3 weights=$4 text=$5
+    shift 5
+    train "$name" "${one[@]}" "$@"
+    is "$status" 0 "$text"
+    train "$name.cuda" "${one[@]}" --device cuda "$@"
+    is "$status" 0 "on the device" || diag "$err"
+    same_metrics "$name.cuda.json" "$name.json" "$loss" "$norm" "losses and norms"
+    same_weights "$name.cuda.st" "$name.st" "$weights" "weights" --skip-key-bias 4
+}
+
+alike gpt 1e-5 1e-4 1e-4 "GPT, with dropout and an evaluation" --attention-dropout 0.1 \
+    --hidden-dropout 0.1 --eval-iters 1 --eval-interval 2
+alike llama 1e-5 1e-4 1e-4 "rotary, gated, grouped, RMSNorm" "${modern[@]}"
+alike bf16 5e-3 5e-2 2e-2 "bfloat16, a distributed optimizer" --bf16 --use-distributed-optimizer
+alike fp16 5e-3 5e-2 2e-2 "float16" --fp16 --initial-loss-scale 4096 "${modern[@]}"
+if long; then
+    alike window 1e-5 1e-4 1e-4 "windows, squared ReLU, recomputation" --window-size 3,0 \
+        --squared-relu --recompute-granularity full --recompute-method uniform
+    alike mtp 1e-5 1e-4 1e-4 "multi-token prediction" "${modern[@]}" --mtp-num-layers 1
+    alike latent 1e-5 1e-4 1e-4 "latent attention" --multi-latent-attention --kv-lora-rank 8 \
+        --q-lora-rank 12 --qk-head-dim 6 --qk-pos-emb-head-dim 4 --v-head-dim 5 \
+        --position-embedding-type rope --normalization RMSNorm
+    alike small 5e-2 2e-1 5e-2 "optimizer states of 8 and 16 bits" --bf16 \
+        --use-precision-aware-optimizer --use-distributed-optimizer --exp-avg-dtype fp8 \
+        --exp-avg-sq-dtype fp16
+fi
+
+# ---- a run goes on on the other device
+run "${one[@]}" --save half --save-interval 2 --train-iters 2 --device cuda
+is "$status" 0 "two iterations on the device, a checkpoint"
+train on "${one[@]}" --load half
+is "$status" 0 "the third one on the CPU"
+train whole "${one[@]}"
+same_weights on.st whole.st 1e-4 "the weights of a run on the CPU" --skip-key-bias 4
+run "${one[@]}" --save half2 --save-interval 2 --train-iters 2
+train back "${one[@]}" --load half2 --device cuda:1
+same_weights back.st whole.st 1e-4 "and from there to the second device" --skip-key-bias 4
+
+# ---- the order in which the device works changes no bit
+train first env MG_CUDA_ORDER=first "${one[@]}" "${modern[@]}" --device cuda
+for order in lazy $((RANDOM + 1)); do
+    train "order.$order" env MG_CUDA_ORDER=$order MG_CUDA_THREADS=$order "${one[@]}" \
+        "${modern[@]}" --device cuda
+    same_bits "order.$order" first "the same bits in the order $order"
+done
+
+# ---- what cannot be
+# refused TEXT WORDS COMMAND...
+refused() {
+    local text=$1 words=$2
+    shift 2
+    run "$@"
+    is "$status" 1 "$text"
+    is "$err" "megatron train: $words" "in one line"
+}
+refused "a number that is not there" "device cuda: there is no number 2, want 0 to 1" \
+    "${one[@]}" --device cuda:2
+refused "no driver" "device cuda: this machine has no NVIDIA driver" \
+    env MG_CUDA_DRIVER=0 "${one[@]}" --device cuda
+refused "an old driver" "device cuda: the driver is for CUDA 12.4, 13.0 is needed" \
+    env MG_CUDA_DRIVER=12040 "${one[@]}" --device cuda
+refused "no GPU" "device cuda: no GPU is visible, CUDA_VISIBLE_DEVICES is 7" \
+    env MG_CUDA_DEVICES=0 CUDA_VISIBLE_DEVICES=7 "${one[@]}" --device cuda
+refused "an old GPU" "device cuda:0: its compute capability is 7.5, 8.0 is needed" \
+    env MG_CUDA_CAPABILITY=7.5 "${one[@]}" --device cuda
+refused "another library" "device cuda: libcudart is of CUDA 12.8, 13.0 or a later release of the \
+same number is needed" env MG_CUDA_RUNTIME=12080 "${one[@]}" --device cuda
+run env MG_CUDA_MEMORY_MIB=16 "${one[@]}" --device cuda
+is "$status" 1 "too little memory"
+like "$err" "GiB are needed of the device .*--no-check-memory" "is refused by the plan"
+run "${one[@]}" --device cuda --enable-cuda-graph
+is "$status" 1 "graphs"
+like "$err" "^megatron train: [^\n]*cuda[^\n]*graph" "are refused in one line"
+run megatron launch -n 2 "${one[@]}" --device cuda
+ok "[ $status != 0 ]" "two ranks"
+like "$err" "device cuda: 2 ranks, want 1" "are refused"
+rm modules/device_cuda.so
+refused "no module" "there is no $MEGATRON_MODULE_DIR/device_cuda.so; it is built with --with-cuda" \
+    "${one[@]}" --device cuda
+
+# ---- a plan needs neither the module nor a GPU
+run megatron plan memory "${sizes[@]}" --vocab-size 256 --device cuda
+is "$status" 0 "a plan for the device"
+done_testing
