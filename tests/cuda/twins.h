@@ -58,6 +58,11 @@ enum { TWINS_DTYPES = 3 };
 extern const enum mg_dtype twins_dtypes[TWINS_DTYPES];
 
 /* The tests, a file (twins_NAME.c) a family of ops. */
+void twins_act (void);
+void twins_copy (void);
+void twins_dropout (void);
 void twins_norm (void);
+void twins_reduce (void);
+void twins_rope (void);
 
 #endif /* TESTS_CUDA_TWINS_H */
