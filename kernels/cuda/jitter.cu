@@ -1,6 +1,6 @@
-/* jitter.cu - uniform factors near 1 by coordinates (formula in moe.h)
+/* jitter.cu - uniform factors near 1, and random logits, by coordinates (formulas in moe.h)
  *
- * A thread has a pack of a row.
+ * A thread has a pack of a row, or four logits of a token.
  */
 
 #include "kernels/cuda/philox.h"
@@ -49,4 +49,40 @@ static int launch (const struct cuda_call *call, const struct kern_jitter *a, st
 int cuda_jitter (const struct cuda_call *call, const struct kern_jitter *a, struct mg_error *err)
 {
     return CUDA_TYPED (a->dtype, launch, call, a, err);
+}
+
+/* --- random logits --- */
+
+template <typename T>
+__global__ void __launch_bounds__ (CUDA_THREADS)
+    router_random (struct kern_router_random a, int64_t blocks)
+{
+    for (int64_t i = cuda_thread (); i < a.tokens * blocks; i += cuda_num_threads ()) {
+        int64_t block, token = cuda_divide (i, blocks, &block);
+        struct cuda_row row = cuda_row_of (a.place, token);
+        T *to = (T *)a.logits + token * a.experts;
+        double x[4], bias[4] = {};
+
+        cuda_normal (row.key, (uint32_t)block, row.position, row.sample, x);
+        if (a.bias != 0)
+            cuda_normal (a.bias_key, (uint32_t)block, a.bias_stays, a.bias_stays ? 0 : row.sample,
+                         bias);
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            if (block * 4 + j < a.experts)
+                to[block * 4 + j] = (T)(x[j] + a.bias * bias[j]);
+    }
+}
+
+int cuda_router_random (const struct cuda_call *call, const struct kern_router_random *a,
+                        struct mg_error *err)
+{
+    const char *op = "router_random";
+    int64_t blocks = (a->experts + 3) / 4, n = a->tokens * blocks;
+
+    if (kern_router_check (op, a->tokens, a->experts, 0, a->dtype, err) < 0)
+        return -1;
+    return a->dtype == MG_FLOAT64
+               ? cuda_launch_each<router_random<double>> (call, op, err, n, *a, blocks)
+               : cuda_launch_each<router_random<float>> (call, op, err, n, *a, blocks);
 }

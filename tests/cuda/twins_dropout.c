@@ -55,6 +55,33 @@ static void test_jitter (enum mg_dtype dtype, const struct shape *s, bool accumu
                  accumulate ? " added" : "", in_place ? " in place" : "");
 }
 
+/* float64 differs in its last bits only, since sine and cosine are those of another library. */
+static void test_random (enum mg_dtype dtype, int64_t tokens, int64_t experts, double bias,
+                         bool stays)
+{
+    struct kern_router_random a = { .tokens = tokens, .experts = experts, .bias = bias,
+                                    .bias_stays = stays, .bias_key = 99, .dtype = dtype };
+
+    a.place = (struct kern_place){ .key = UINT64_C (0x0fedcba987654321), .batch = BATCH };
+    a.place.sample = samples ();
+    a.place.position = positions (tokens, experts % 2);
+    a.logits = twins_random ((size_t)(tokens * experts), dtype, 1, 1);
+    twins_check (KERN_ROUTER_RANDOM, &a, 1e-6, "router_random %s %dx%d bias %g%s",
+                 mg_dtype_name (dtype), (int)tokens, (int)experts, bias, stays ? " for all" : "");
+}
+
+static void test_randoms (enum mg_dtype dtype)
+{
+    static const int64_t experts[] = { 0, 1, 4, 7, 128 };
+
+    test_random (dtype, 0, 8, 0.5, false);
+    for (size_t i = 0; i < sizeof (experts) / sizeof (experts[0]); i++) {
+        test_random (dtype, 7, experts[i], 0, false);
+        test_random (dtype, 7, experts[i], 0.5, false);
+        test_random (dtype, 7, experts[i], 0.5, true);
+    }
+}
+
 /* --- initial weights --- */
 
 static void test_normal (enum mg_dtype dtype, const struct shape *s, int64_t first_col)
@@ -173,5 +200,7 @@ void twins_dropout (void)
                 test_bwd (twins_dtypes[d], &shapes[i], &options[o]);
             }
         }
+    test_randoms (MG_FLOAT32);
+    test_randoms (MG_FLOAT64);
     test_counts ();
 }
