@@ -108,11 +108,12 @@ struct zeros {
     static __device__ double result (sum n) { return (double)n; }
 };
 
-/* The sum over the block's threads in thread 0; once in a kernel. */
+/* The sum over the block's threads in thread 0. */
 template <typename WHAT> static __device__ inline typename WHAT::sum join (typename WHAT::sum mine)
 {
     SHARED (typename WHAT::sum, sums, [CUDA_THREADS]);
 
+    __syncthreads (); // the sum of an earlier call has been read
     sums[threadIdx.x] = mine;
     for (unsigned half = CUDA_THREADS / 2; half > 0; half /= 2) {
         __syncthreads ();
@@ -122,26 +123,29 @@ template <typename WHAT> static __device__ inline typename WHAT::sum join (typen
     return threadIdx.x == 0 ? sums[0] : mine;
 }
 
-/* Block b sums elements b size to (b + 1) size - 1. */
+/* part[p] = the sum of elements p size to (p + 1) size - 1; a block has a part. */
 template <typename WHAT, typename T, bool WIDE>
 __global__ void __launch_bounds__ (CUDA_THREADS)
     reduce (const T *x, int64_t n, int64_t size, typename WHAT::sum *part)
 {
     const int SIZE = cuda_pack<T>::SIZE;
-    int64_t begin = blockIdx.x * size, end = min (begin + size, n);
-    typename WHAT::sum sum = 0;
 
-    for (int64_t i = begin + threadIdx.x * SIZE; i < end; i += CUDA_THREADS * SIZE) {
-        cuda_pack<T> pack = cuda_load<WIDE> (x + i, end - i);
+    for (int64_t p = blockIdx.x; p * size < n; p += gridDim.x) {
+        int64_t end = min ((p + 1) * size, n);
+        typename WHAT::sum sum = 0;
+
+        for (int64_t i = p * size + threadIdx.x * SIZE; i < end; i += CUDA_THREADS * SIZE) {
+            cuda_pack<T> pack = cuda_load<WIDE> (x + i, end - i);
 
 #pragma unroll
-        for (int j = 0; j < SIZE; j++)
-            if (i + j < end)
-                sum = WHAT::next (sum, cuda_float (pack.x[j]));
+            for (int j = 0; j < SIZE; j++)
+                if (i + j < end)
+                    sum = WHAT::next (sum, cuda_float (pack.x[j]));
+        }
+        sum = join<WHAT> (sum);
+        if (threadIdx.x == 0)
+            part[p] = sum;
     }
-    sum = join<WHAT> (sum);
-    if (threadIdx.x == 0)
-        part[blockIdx.x] = sum;
 }
 
 template <typename WHAT>
