@@ -6,13 +6,10 @@
 #include "tests/cuda/twins.h"
 #include "tests/tap/tap.h"
 
-struct shape {
-    int64_t rows, cols;
-    size_t shift;
+static const struct twins_shape shapes[] = {
+    { 0, 8, 0, 0 }, { 2, 0, 0, 0 }, { 1, 1, 0, 0 }, { 3, 64, 0, 0 }, { 5, 37, 1, 0 },
+    { 2, 2312, 0, 0 }, { 3, 64, 0, 1 }, { 3, 64, 0, 2 }, { 3, 64, 0, 3 },
 };
-
-static const struct shape shapes[]
-    = { { 0, 8, 0 }, { 2, 0, 0 }, { 1, 1, 0 }, { 3, 64, 0 }, { 5, 37, 1 }, { 2, 2312, 0 } };
 
 /* Numbers of every magnitude that matters to a function, beyond its range included. */
 static void *numbers (size_t n, enum mg_dtype dtype, size_t shift)
@@ -48,59 +45,59 @@ static const struct kind kinds[] = {
 };
 enum { KINDS = sizeof (kinds) / sizeof (kinds[0]) };
 
-static size_t size_of_x (const struct kern_act *act, const struct shape *s)
+static size_t size_of_x (const struct kern_act *act, const struct twins_shape *s)
 {
     return (size_t)(s->rows * s->cols * (act->gated ? 2 : 1));
 }
 
 static struct kern_act_fwd forward (const struct kind *k, enum mg_dtype dtype,
-                                    const struct shape *s)
+                                    const struct twins_shape *s)
 {
     struct kern_act_fwd a = { .rows = s->rows, .cols = s->cols, .act = k->act, .dtype = dtype };
 
-    a.x = numbers (size_of_x (&k->act, s), dtype, s->shift);
-    a.y = twins_random ((size_t)(s->rows * s->cols), dtype, s->shift, 2);
+    a.x = numbers (size_of_x (&k->act, s), dtype, twins_shift (s, 1));
+    a.y = twins_random ((size_t)(s->rows * s->cols), dtype, twins_shift (s, 2), 2);
     return a;
 }
 
 static struct kern_act_bwd backward (const struct kind *k, enum mg_dtype dtype,
-                                     const struct shape *s, bool in_place)
+                                     const struct twins_shape *s, bool in_place)
 {
     struct kern_act_bwd a = { .rows = s->rows, .cols = s->cols, .act = k->act, .dtype = dtype };
-    void *dy = twins_random ((size_t)(s->rows * s->cols), dtype, s->shift, 3);
+    void *dy = twins_random ((size_t)(s->rows * s->cols), dtype, twins_shift (s, 2), 3);
 
     a.dy = dy;
-    a.x = numbers (size_of_x (&k->act, s), dtype, s->shift);
-    a.dx = in_place ? dy : twins_random (size_of_x (&k->act, s), dtype, s->shift, 4);
+    a.x = numbers (size_of_x (&k->act, s), dtype, twins_shift (s, 1));
+    a.dx = in_place ? dy : twins_random (size_of_x (&k->act, s), dtype, twins_shift (s, 3), 4);
     return a;
 }
 
-static void test_plain (const struct kind *k, enum mg_dtype dtype, const struct shape *s)
+static void test_plain (const struct kind *k, enum mg_dtype dtype, const struct twins_shape *s)
 {
     struct kern_act_fwd fwd = forward (k, dtype, s);
     struct kern_act_bwd bwd;
 
-    twins_check (KERN_ACT_FWD, &fwd, twins_tolerance (dtype), "act_fwd %s %s %dx%d+%zu", k->name,
-                 mg_dtype_name (dtype), (int)s->rows, (int)s->cols, s->shift);
+    twins_check (KERN_ACT_FWD, &fwd, twins_tolerance (dtype), "act_fwd %s %s %dx%d+%zu.%d", k->name,
+                 mg_dtype_name (dtype), (int)s->rows, (int)s->cols, s->shift, s->odd);
     bwd = backward (k, dtype, s, false);
-    twins_check (KERN_ACT_BWD, &bwd, twins_tolerance (dtype), "act_bwd %s %s %dx%d+%zu", k->name,
-                 mg_dtype_name (dtype), (int)s->rows, (int)s->cols, s->shift);
+    twins_check (KERN_ACT_BWD, &bwd, twins_tolerance (dtype), "act_bwd %s %s %dx%d+%zu.%d", k->name,
+                 mg_dtype_name (dtype), (int)s->rows, (int)s->cols, s->shift, s->odd);
     if (k->act.gated)
         return;
     bwd = backward (k, dtype, s, true);
-    twins_check (KERN_ACT_BWD, &bwd, twins_tolerance (dtype), "act_bwd %s %s %dx%d+%zu in place",
-                 k->name, mg_dtype_name (dtype), (int)s->rows, (int)s->cols, s->shift);
+    twins_check (KERN_ACT_BWD, &bwd, twins_tolerance (dtype), "act_bwd %s %s %dx%d+%zu.%d in place",
+                 k->name, mg_dtype_name (dtype), (int)s->rows, (int)s->cols, s->shift, s->odd);
 }
 
 /* Of all rows but one: the number is in device memory. */
-static const int64_t *live_rows (const struct shape *s)
+static const int64_t *live_rows (const struct twins_shape *s)
 {
     int64_t live = s->rows > 0 ? s->rows - 1 : 0;
 
     return twins_values (1, sizeof (live), 0, &live);
 }
 
-static void test_expert (const struct kind *k, enum mg_dtype dtype, const struct shape *s,
+static void test_expert (const struct kind *k, enum mg_dtype dtype, const struct twins_shape *s,
                          bool live, bool factor)
 {
     struct kern_expert_act_fwd fwd = { .fwd = forward (k, dtype, s) };
@@ -112,8 +109,8 @@ static void test_expert (const struct kind *k, enum mg_dtype dtype, const struct
     if (factor)
         fwd.factor = twins_random ((size_t)s->rows, MG_FLOAT32, 0, 5);
     twins_check (KERN_EXPERT_ACT_FWD, &fwd, twins_tolerance (dtype),
-                 "expert_act_fwd %s %s %dx%d+%zu: %s", k->name, mg_dtype_name (dtype),
-                 (int)s->rows, (int)s->cols, s->shift, how);
+                 "expert_act_fwd %s %s %dx%d+%zu.%d: %s", k->name, mg_dtype_name (dtype),
+                 (int)s->rows, (int)s->cols, s->shift, s->odd, how);
     for (int dots = 0; dots < 2; dots++) {
         bwd = (struct kern_expert_act_bwd){ .bwd = backward (k, dtype, s, !k->act.gated) };
         if (live)
@@ -123,15 +120,15 @@ static void test_expert (const struct kind *k, enum mg_dtype dtype, const struct
         if (dots)
             bwd.dfactor = twins_random ((size_t)s->rows, MG_FLOAT32, 0, 6);
         twins_check (KERN_EXPERT_ACT_BWD, &bwd, twins_tolerance (dtype),
-                     "expert_act_bwd %s %s %dx%d+%zu: %s%s", k->name, mg_dtype_name (dtype),
-                     (int)s->rows, (int)s->cols, s->shift, how, dots ? ", dfactor" : "");
+                     "expert_act_bwd %s %s %dx%d+%zu.%d: %s%s", k->name, mg_dtype_name (dtype),
+                     (int)s->rows, (int)s->cols, s->shift, s->odd, how, dots ? ", dfactor" : "");
     }
 }
 
 /* What instrumented kernels move: each element once, in full sectors. */
 static void test_counts (void)
 {
-    const struct shape s = { 4, 1024, 0 };
+    const struct twins_shape s = { 4, 1024, 0, 0 };
     const int64_t n = s.rows * s.cols;
     struct kern_act_fwd fwd = forward (&kinds[6], MG_BFLOAT16, &s);
     struct kern_expert_act_bwd bwd;

@@ -9,13 +9,15 @@
 struct blocks {
     int64_t rows, heads, cols;
     int64_t x_between, y_between; /* elements between two blocks of a row */
-    size_t shift;
+    size_t shift, y_shift;
 };
 
 static const struct blocks blocks[] = {
-    { 0, 2, 8, 0, 0, 0 }, { 3, 0, 8, 0, 0, 0 },  { 3, 2, 0, 8, 8, 0 },   { 1, 1, 1, 0, 0, 0 },
-    { 3, 2, 16, 8, 0, 0 }, { 3, 2, 16, 8, 0, 1 }, { 5, 3, 37, 3, 11, 0 }, { 2, 2, 20, 4, 12, 2 },
-    { 2, 1, 4100, 0, 4, 0 }, { 2, 1, 4100, 0, 3, 0 },
+    { 0, 2, 8, 0, 0, 0, 0 }, { 3, 0, 8, 0, 0, 0, 0 }, { 3, 2, 0, 8, 8, 0, 0 },
+    { 1, 1, 1, 0, 0, 0, 0 }, { 3, 2, 16, 8, 0, 0, 0 }, { 3, 2, 16, 8, 0, 1, 0 },
+    { 5, 3, 37, 3, 11, 0, 0 }, { 2, 2, 20, 4, 12, 2, 0 }, { 2, 2, 20, 0, 4, 0, 0 },
+    { 2, 2, 20, 4, 0, 0, 0 }, { 2, 1, 4100, 0, 4, 0, 0 }, { 2, 1, 4100, 0, 3, 0, 0 },
+    { 2, 2, 32, 0, 0, 0, 1 },
 };
 
 /* x has no blocks of its own if 'spread': one block goes to all places. */
@@ -28,7 +30,8 @@ static void test_copy (enum mg_dtype dtype, const struct blocks *b, bool sum, bo
     a.x_stride = b->heads * (b->cols + b->x_between);
     a.y_stride = b->heads * y_h + (sum ? y_h : 0);
     a.x = twins_random ((size_t)(b->rows * a.x_stride), dtype, b->shift, 1);
-    a.y = twins_random ((size_t)(b->rows * a.y_stride), dtype, b->shift, 2);
+    a.y = twins_random ((size_t)(b->rows * a.y_stride), dtype, b->shift + b->y_shift,
+                        2);
     twins_check (KERN_COPY, &a, sum ? twins_tolerance (dtype) : TWINS_EXACT,
                  "copy %s %dx%dx%d+%zu%s%s", mg_dtype_name (dtype), (int)b->rows, (int)b->heads,
                  (int)b->cols, b->shift, sum ? " sum" : "", spread ? " spread" : "");
@@ -88,8 +91,8 @@ static void *room (enum mg_dtype dtype, size_t n, size_t shift)
                                    : twins_random (n, dtype, shift, 5);
 }
 
-static void test_cast (enum mg_dtype from, enum mg_dtype to, size_t n, size_t shift, float scale,
-                       bool on_device)
+static void test_cast (enum mg_dtype from, enum mg_dtype to, size_t n, size_t shift,
+                       size_t y_shift, float scale, bool on_device)
 {
     struct kern_cast a = { .n = (int64_t)n, .scale = on_device ? NAN : scale, .from = from,
                            .to = to };
@@ -97,9 +100,9 @@ static void test_cast (enum mg_dtype from, enum mg_dtype to, size_t n, size_t sh
     if (on_device)
         a.scale_at = twins_numbers (1, MG_FLOAT32, 0, &scale);
     a.x = some (from, n, shift);
-    a.y = room (to, n, 2 * shift);
-    twins_check (KERN_CAST, &a, TWINS_EXACT, "cast %s to %s %zu+%zu times %g%s",
-                 mg_dtype_name (from), mg_dtype_name (to), n, shift, (double)scale,
+    a.y = room (to, n, y_shift);
+    twins_check (KERN_CAST, &a, TWINS_EXACT, "cast %s to %s %zu+%zu+%zu times %g%s",
+                 mg_dtype_name (from), mg_dtype_name (to), n, shift, y_shift, (double)scale,
                  on_device ? " on the device" : "");
 }
 
@@ -115,15 +118,17 @@ static void test_casts (void)
 {
     for (int f = 0; f < STORED; f++) {
         for (int t = 0; t < STORED; t++) {
-            test_cast (stored[f], stored[t], 0, 0, 1, false);
-            test_cast (stored[f], stored[t], 1, 0, 2, true);
-            test_cast (stored[f], stored[t], 271, 0, 1, false);
-            test_cast (stored[f], stored[t], 1024, 0, 0.25f, true);
-            test_cast (stored[f], stored[t], 271, 1, 4, false);
+            test_cast (stored[f], stored[t], 0, 0, 0, 1, false);
+            test_cast (stored[f], stored[t], 1, 0, 0, 2, true);
+            test_cast (stored[f], stored[t], 271, 0, 0, 1, false);
+            test_cast (stored[f], stored[t], 1024, 0, 0, 0.25f, true);
+            test_cast (stored[f], stored[t], 271, 1, 2, 4, false);
+            test_cast (stored[f], stored[t], 64, 1, 0, 1, false);
+            test_cast (stored[f], stored[t], 64, 0, 1, 1, false);
         }
         test_cast_in_place (stored[f]);
     }
-    test_cast (MG_FLOAT32, MG_BFLOAT16, 2048, 0, 1, false);
+    test_cast (MG_FLOAT32, MG_BFLOAT16, 2048, 0, 0, 1, false);
 }
 
 /* What instrumented kernels move: each element once, in full sectors. */

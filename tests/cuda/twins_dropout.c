@@ -4,13 +4,11 @@
 #include "tests/cuda/twins.h"
 #include "tests/tap/tap.h"
 
-struct shape {
-    int64_t rows, cols;
-    size_t shift;
+static const struct twins_shape shapes[] = {
+    { 0, 8, 0, 0 }, { 1, 1, 0, 0 }, { 3, 64, 0, 0 }, { 8, 72, 1, 0 }, { 5, 37, 3, 0 },
+    { 2, 0, 0, 0 }, { 2, 2304, 0, 0 }, { 3, 64, 0, 1 }, { 3, 64, 0, 2 }, { 3, 64, 0, 3 },
+    { 3, 64, 0, 4 },
 };
-
-static const struct shape shapes[] = { { 0, 8, 0 },  { 1, 1, 0 },  { 3, 64, 0 },  { 8, 72, 1 },
-                                       { 5, 37, 3 }, { 2, 0, 0 },  { 2, 2304, 0 } };
 
 enum { BATCH = 3 };
 
@@ -39,7 +37,8 @@ static struct kern_positions positions (int64_t rows, int which)
     return p;
 }
 
-static void test_jitter (enum mg_dtype dtype, const struct shape *s, bool accumulate, bool in_place)
+static void test_jitter (enum mg_dtype dtype, const struct twins_shape *s, bool accumulate,
+                         bool in_place)
 {
     size_t n = (size_t)(s->rows * s->cols);
     struct kern_jitter a = { .rows = s->rows, .cols = s->cols, .eps = 0.01,
@@ -48,10 +47,10 @@ static void test_jitter (enum mg_dtype dtype, const struct shape *s, bool accumu
     a.place = (struct kern_place){ .key = UINT64_C (0xfedcba9876543210), .batch = BATCH };
     a.place.sample = samples ();
     a.place.position = positions (s->rows, accumulate);
-    a.y = twins_random (n, dtype, s->shift, 1);
-    a.x = in_place ? a.y : twins_random (n, dtype, s->shift, 2);
-    twins_check (KERN_JITTER, &a, twins_tolerance (dtype), "jitter %s %dx%d+%zu%s%s",
-                 mg_dtype_name (dtype), (int)s->rows, (int)s->cols, s->shift,
+    a.y = twins_random (n, dtype, twins_shift (s, 1), 1);
+    a.x = in_place ? a.y : twins_random (n, dtype, twins_shift (s, 2), 2);
+    twins_check (KERN_JITTER, &a, twins_tolerance (dtype), "jitter %s %dx%d+%zu.%d%s%s",
+                 mg_dtype_name (dtype), (int)s->rows, (int)s->cols, s->shift, s->odd,
                  accumulate ? " added" : "", in_place ? " in place" : "");
 }
 
@@ -84,16 +83,17 @@ static void test_randoms (enum mg_dtype dtype)
 
 /* --- initial weights --- */
 
-static void test_normal (enum mg_dtype dtype, const struct shape *s, int64_t first_col)
+static void test_normal (enum mg_dtype dtype, const struct twins_shape *s, int64_t first_col)
 {
     int64_t ld = s->cols + 5;
     struct kern_fill_normal a = { .rows = s->rows, .cols = s->cols, .ld = ld, .first_row = 1000,
                                   .first_col = first_col, .key = UINT64_C (0x1234567800000009),
                                   .mean = 0.5, .std = 2, .dtype = dtype };
 
-    a.out = twins_random ((size_t)(s->rows * ld), dtype, s->shift, 1);
-    twins_check (KERN_FILL_NORMAL, &a, twins_tolerance (dtype), "fill_normal %s %dx%d+%zu from %d",
-                 mg_dtype_name (dtype), (int)s->rows, (int)s->cols, s->shift, (int)first_col);
+    a.out = twins_random ((size_t)(s->rows * ld), dtype, twins_shift (s, 1), 1);
+    twins_check (KERN_FILL_NORMAL, &a, twins_tolerance (dtype),
+                 "fill_normal %s %dx%d+%zu.%d from %d", mg_dtype_name (dtype), (int)s->rows,
+                 (int)s->cols, s->shift, s->odd, (int)first_col);
 }
 
 /* --- bias_dropout_add --- */
@@ -120,40 +120,40 @@ static struct kern_dropout dropout (double p, int64_t rows, int which)
     return d;
 }
 
-static void test_fwd (enum mg_dtype dtype, const struct shape *s, const struct options *o)
+static void test_fwd (enum mg_dtype dtype, const struct twins_shape *s, const struct options *o)
 {
     size_t n = (size_t)(s->rows * s->cols);
     struct kern_bias_dropout_add_fwd a = { .rows = s->rows, .cols = s->cols, .dtype = dtype };
 
     a.dropout = dropout (o->p, s->rows, o->bias);
-    a.y = twins_random (n, dtype, s->shift, 1);
-    a.x = o->in_place ? a.y : twins_random (n, dtype, s->shift, 2);
+    a.y = twins_random (n, dtype, twins_shift (s, 1), 1);
+    a.x = o->in_place ? a.y : twins_random (n, dtype, twins_shift (s, 2), 2);
     if (o->bias)
-        a.bias = twins_random ((size_t)s->cols, dtype, s->shift, 3);
+        a.bias = twins_random ((size_t)s->cols, dtype, twins_shift (s, 3), 3);
     if (o->residual)
-        a.residual = twins_random (n, dtype, s->shift, 4);
+        a.residual = twins_random (n, dtype, twins_shift (s, 4), 4);
     twins_check (KERN_BIAS_DROPOUT_ADD_FWD, &a, twins_tolerance (dtype),
-                 "bias_dropout_add_fwd %s %dx%d+%zu p %g%s%s%s", mg_dtype_name (dtype),
-                 (int)s->rows, (int)s->cols, s->shift, o->p, o->bias ? " bias" : "",
+                 "bias_dropout_add_fwd %s %dx%d+%zu.%d p %g%s%s%s", mg_dtype_name (dtype),
+                 (int)s->rows, (int)s->cols, s->shift, s->odd, o->p, o->bias ? " bias" : "",
                  o->residual ? " residual" : "", o->in_place ? " in place" : "");
 }
 
 /* dx is one product, so its bits are compared if there is no dbias. */
-static void test_bwd (enum mg_dtype dtype, const struct shape *s, const struct options *o)
+static void test_bwd (enum mg_dtype dtype, const struct twins_shape *s, const struct options *o)
 {
     size_t n = (size_t)(s->rows * s->cols);
     struct kern_bias_dropout_add_bwd a = { .rows = s->rows, .cols = s->cols, .dtype = dtype,
                                            .grad_dtype = o->in_place ? MG_FLOAT32 : dtype };
 
     a.dropout = dropout (o->p, s->rows, o->bias);
-    a.dx = twins_random (n, dtype, s->shift, 1);
-    a.dy = o->in_place ? a.dx : twins_random (n, dtype, s->shift, 2);
+    a.dx = twins_random (n, dtype, twins_shift (s, 1), 1);
+    a.dy = o->in_place ? a.dx : twins_random (n, dtype, twins_shift (s, 2), 2);
     if (o->bias)
-        a.dbias = twins_random ((size_t)s->cols, a.grad_dtype, s->shift, 3);
+        a.dbias = twins_random ((size_t)s->cols, a.grad_dtype, twins_shift (s, 3), 3);
     twins_check (KERN_BIAS_DROPOUT_ADD_BWD, &a,
                  o->bias ? twins_tolerance (dtype) : TWINS_EXACT,
-                 "bias_dropout_add_bwd %s %dx%d+%zu p %g%s%s", mg_dtype_name (dtype),
-                 (int)s->rows, (int)s->cols, s->shift, o->p, o->bias ? " dbias" : "",
+                 "bias_dropout_add_bwd %s %dx%d+%zu.%d p %g%s%s", mg_dtype_name (dtype),
+                 (int)s->rows, (int)s->cols, s->shift, s->odd, o->p, o->bias ? " dbias" : "",
                  o->in_place ? " in place" : "");
 }
 
@@ -161,7 +161,7 @@ static void test_bwd (enum mg_dtype dtype, const struct shape *s, const struct o
 static void test_counts (void)
 {
     enum { ROWS = 64, COLS = 512, N = ROWS * COLS };
-    const struct shape s = { ROWS, COLS, 0 };
+    const struct twins_shape s = { ROWS, COLS, 0, 0 };
     struct kern_bias_dropout_add_fwd fwd = { .rows = ROWS, .cols = COLS, .dtype = MG_BFLOAT16 };
     struct kern_bias_dropout_add_bwd bwd = { .rows = ROWS, .cols = COLS, .dtype = MG_BFLOAT16,
                                              .grad_dtype = MG_FLOAT32 };

@@ -6,25 +6,22 @@
 #include "tests/cuda/twins.h"
 #include "tests/tap/tap.h"
 
-struct shape {
-    int64_t rows, cols;
-    size_t shift;
+static const struct twins_shape shapes[] = {
+    { 0, 8, 0, 0 }, { 4, 0, 0, 0 }, { 1, 1, 0, 0 }, { 64, 32, 0, 0 }, { 65, 40, 0, 0 },
+    { 130, 37, 1, 0 }, { 9, 2312, 0, 0 }, { 9, 264, 5, 0 }, { 9, 264, 0, 1 }, { 9, 264, 0, 2 },
 };
 
-static const struct shape shapes[]
-    = { { 0, 8, 0 },   { 4, 0, 0 },   { 1, 1, 0 },  { 64, 32, 0 }, { 65, 40, 0 },
-        { 130, 37, 1 }, { 9, 2312, 0 }, { 9, 264, 5 } };
-
-static void test_col_sum (enum mg_dtype dtype, enum mg_dtype grad_dtype, const struct shape *s)
+static void test_col_sum (enum mg_dtype dtype, enum mg_dtype grad_dtype,
+                          const struct twins_shape *s)
 {
     struct kern_col_sum a = { .rows = s->rows, .cols = s->cols, .dtype = dtype,
                               .grad_dtype = grad_dtype };
 
-    a.x = twins_random ((size_t)(s->rows * s->cols), dtype, s->shift, 1);
-    a.out = twins_random ((size_t)s->cols, grad_dtype, s->shift, 2);
-    twins_check (KERN_COL_SUM, &a, twins_tolerance (grad_dtype), "col_sum %s to %s %dx%d+%zu",
+    a.x = twins_random ((size_t)(s->rows * s->cols), dtype, twins_shift (s, 1), 1);
+    a.out = twins_random ((size_t)s->cols, grad_dtype, twins_shift (s, 2), 2);
+    twins_check (KERN_COL_SUM, &a, twins_tolerance (grad_dtype), "col_sum %s to %s %dx%d+%zu.%d",
                  mg_dtype_name (dtype), mg_dtype_name (grad_dtype), (int)s->rows, (int)s->cols,
-                 s->shift);
+                 s->shift, s->odd);
 }
 
 /* n numbers of any stored type, some of them zeros of either sign; one is 'special' if there is

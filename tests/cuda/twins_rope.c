@@ -8,13 +8,15 @@ struct heads {
     int64_t tokens, groups, heads;
     int64_t half, size; /* size: elements of a head, at least 2 half */
     int64_t between;    /* elements between two groups */
-    size_t shift;
+    size_t shift, table_shift;
 };
 
-static const struct heads heads[]
-    = { { 0, 1, 1, 8, 16, 0, 0 },  { 4, 2, 0, 8, 16, 8, 0 },  { 4, 1, 1, 0, 16, 0, 0 },
-        { 2, 1, 1, 1, 2, 0, 0 },   { 6, 2, 3, 8, 16, 16, 0 }, { 6, 2, 3, 8, 16, 16, 1 },
-        { 4, 2, 1, 12, 40, 8, 0 }, { 4, 1, 2, 7, 17, 3, 0 },  { 6, 4, 2, 64, 128, 0, 0 } };
+static const struct heads heads[] = {
+    { 0, 1, 1, 8, 16, 0, 0, 0 }, { 4, 2, 0, 8, 16, 8, 0, 0 }, { 4, 1, 1, 0, 16, 0, 0, 0 },
+    { 2, 1, 1, 1, 2, 0, 0, 0 }, { 6, 2, 3, 8, 16, 16, 0, 0 }, { 6, 2, 3, 8, 16, 16, 1, 0 },
+    { 4, 2, 1, 12, 40, 8, 0, 0 }, { 4, 1, 2, 7, 17, 3, 0, 0 }, { 6, 4, 2, 64, 128, 0, 0, 0 },
+    { 4, 1, 2, 16, 32, 0, 0, 1 },
+};
 
 enum { BATCH = 2, COUNT = 11 };
 
@@ -30,7 +32,8 @@ static void test (enum mg_dtype dtype, const struct heads *h, bool interleaved, 
     for (int i = 0; i < 6; i++)
         at[i] = (i * 7 + 3) % COUNT;
     a.x = twins_random ((size_t)(h->tokens * h->groups * a.stride_g), dtype, h->shift, 1);
-    a.table = twins_random ((size_t)(COUNT * 2 * h->half), MG_FLOAT32, h->shift, 2);
+    a.table = twins_random ((size_t)(COUNT * 2 * h->half), MG_FLOAT32,
+                            h->shift + h->table_shift, 2);
     if (positions) {
         a.position.at = twins_values (6, sizeof (at[0]), 1, at);
         a.position.stride_s = 1;
@@ -66,7 +69,7 @@ void twins_rope (void)
     for (size_t d = 0; d < TWINS_DTYPES; d++)
         for (size_t i = 0; i < sizeof (heads) / sizeof (heads[0]); i++)
             for (int how = 0; how < 4; how++)
-                test (twins_dtypes[d], &heads[i], how & 1, how & 2, (how + i) % 2);
+                test (twins_dtypes[d], &heads[i], how & 1, how & 2, (how / 2 + how + i) % 2);
     test_counts (false);
     test_counts (true);
 }
