@@ -53,6 +53,18 @@ int kern_state_check (const struct kern_state *s, const char *what, struct mg_er
                          " float8_e4m3", what, mg_dtype_name (s->dtype));
 }
 
+int kern_router_check (const char *op, int64_t tokens, int64_t experts, int64_t topk,
+                       enum mg_dtype dtype, struct mg_error *err)
+{
+    if (tokens < 0 || experts < 0 || topk < 0 || topk > experts)
+        return mg_error_set (err, EINVAL, "%s: %lld tokens to %lld of %lld experts", op,
+                             (long long)tokens, (long long)topk, (long long)experts);
+    if (dtype != MG_FLOAT32 && dtype != MG_FLOAT64)
+        return mg_error_set (err, ENOTSUP, "%s: logits of %s, want float32 or float64", op,
+                             mg_dtype_name (dtype));
+    return 0;
+}
+
 int kern_attention_check (const struct kern_attention_fwd *a, struct mg_error *err)
 {
     if (a->kv_heads < 1 || a->heads % a->kv_heads != 0)

@@ -679,6 +679,12 @@ int kern_cast_check (const struct kern_cast *a, struct mg_error *err);
 /* The same for how 'what' is stored; the text begins with it. */
 int kern_state_check (const struct kern_state *s, const char *what, struct mg_error *err);
 
+/* The same for an op on the logits of a router, with 'topk' choices a token; the text begins with
+ * 'op'.
+ */
+int kern_router_check (const char *op, int64_t tokens, int64_t experts, int64_t topk,
+                       enum mg_dtype dtype, struct mg_error *err);
+
 /* A device's kernels: the table, and data of the backend, such as a cache of primitives.
  * The device sets 'taker' while a graph is captured (libcore/device/graph.h), and 'tape'
  * while work is planned (libcore/device/tape.h).

@@ -7,11 +7,17 @@ programs=$MG_BUILDDIR/tests/cuda
 [ -x "$programs/conform" ] || skip_all "CUDA is ${MG_CUDA:-off}"
 
 for order in 0 1 $((RANDOM + 2)); do
-    for name in conform twins kit-norm; do
-        [ "$name" != kit-norm ] || [ "$order" = 1 ] || long || continue
+    for name in conform twins; do
         run env MG_CUDA_THREADS="$order" "$programs/$name"
         is "$status $(grep '^not ok\|^Bail' <<<"$out")" "0 " "$name, threads in order $order"
         ok "[ $(grep -c '^ok' <<<"$out") -ge 50 ]" "(with checks)"
+    done
+    # The unit tests of the CPU's kernels.
+    for name in act bias_dropout_add cast copy fill norm reduce rope; do
+        [ "$order" = 1 ] || long || continue
+        run env MG_CUDA_THREADS="$order" "$programs/kit-$name"
+        is "$status $(grep '^not ok\|^Bail' <<<"$out")" "0 " "kit-$name, threads in order $order"
+        ok "[ $(grep -c '^ok' <<<"$out") -ge 5 ]" "(with checks)"
     done
 done
 

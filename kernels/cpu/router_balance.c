@@ -10,18 +10,6 @@
 
 enum { PART = 64, MAX_PARTS = 64, MAX_ROUNDS = 10000 };
 
-static int check (const char *op, int64_t tokens, int64_t experts, int64_t topk,
-                  enum mg_dtype dtype, struct mg_error *err)
-{
-    if (tokens < 0 || experts < 0 || topk < 0 || topk > experts)
-        return mg_error_set (err, EINVAL, "%s: %lld tokens to %lld of %lld experts", op,
-                             (long long)tokens, (long long)topk, (long long)experts);
-    if (!router_has_type (dtype))
-        return mg_error_set (err, ENOTSUP, "%s: logits of %s, want float32 or float64", op,
-                             mg_dtype_name (dtype));
-    return 0;
-}
-
 /* --- Sinkhorn --- */
 
 /* c and the factors of its rows and columns; sums of columns over each part of the rows. */
@@ -100,7 +88,7 @@ int cpu_router_sinkhorn (const struct kernels *k, const struct kern_router_sinkh
     struct sinkhorn_plan p = { .parts = count_parts (a->tokens) };
     int64_t n = a->tokens * a->experts;
 
-    if (check ("router_sinkhorn", a->tokens, a->experts, a->topk, a->dtype, err) < 0)
+    if (kern_router_check ("router_sinkhorn", a->tokens, a->experts, a->topk, a->dtype, err) < 0)
         return -1;
     if (n == 0)
         return 0;
@@ -166,7 +154,7 @@ int cpu_router_quantile (const struct kernels *k, const struct kern_router_quant
 {
     double *alpha, *own;
 
-    if (check ("router_quantile", a->tokens, a->experts, a->topk, a->dtype, err) < 0)
+    if (kern_router_check ("router_quantile", a->tokens, a->experts, a->topk, a->dtype, err) < 0)
         return -1;
     if (a->tokens == 0 || a->experts == 0)
         return 0;
@@ -351,7 +339,7 @@ static void random_row (const struct kern_router_random *a, int64_t t)
 int cpu_router_random (const struct kernels *k, const struct kern_router_random *a,
                        struct mg_error *err)
 {
-    if (check ("router_random", a->tokens, a->experts, 0, a->dtype, err) < 0)
+    if (kern_router_check ("router_random", a->tokens, a->experts, 0, a->dtype, err) < 0)
         return -1;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->tokens * a->experts > CPU_SERIAL / 16)

@@ -36,66 +36,64 @@ static __device__ inline float exponential (float x, enum kern_function f)
                                         : -x);
 }
 
-/* The normal distribution's function at a bounded x. */
-static __device__ inline float normal (float x)
+/* f (x) and its derivative, which share an exponential.  The compiler drops an unused one. */
+struct curve {
+    float value, slope;
+};
+
+static __device__ inline struct curve relu (float x, bool squared)
 {
-    return 0.5f * erfcf (-0.70710678f * x);
+    float r = x < 0 ? 0 : x;
+
+    if (squared)
+        return { r * r, 2.0f * r };
+    return { r, x > 0 ? 1 : x == x ? 0 : x };
 }
 
-static __device__ inline float value (float x, enum kern_function f)
+/* x times the normal distribution's function, of which 'v' is the bounded x. */
+static __device__ inline struct curve gelu (float x, float v)
 {
-    float near = bound (x, range (f)), large = x > near ? x : near;
+    float normal = 0.5f * erfcf (-0.70710678f * v);
 
-    if (f == KERN_RELU || f == KERN_SQUARED_RELU) {
-        float r = x < 0 ? 0 : x;
-
-        return f == KERN_RELU ? r : r * r;
-    }
-    if (f == KERN_GELU)
-        return large * normal (near);
-    return large * (1.0f / (1.0f + exponential (near, f)));
+    return { x * normal, normal + v * (0.39894228f * expf (-0.5f * v * v)) };
 }
 
-static __device__ inline float slope (float x, enum kern_function f)
+static __device__ inline struct curve curve_at (float x, enum kern_function f)
 {
-    float v = bound (x, range (f)), s, e;
+    float v = bound (x, range (f)), large = x > v ? x : v, s, e, rate;
 
-    if (f == KERN_RELU)
-        return x > 0 ? 1 : x == x ? 0 : x;
-    if (f == KERN_SQUARED_RELU)
-        return 2.0f * (x < 0 ? 0 : x);
+    if (f == KERN_RELU || f == KERN_SQUARED_RELU)
+        return relu (x, f == KERN_SQUARED_RELU);
     if (f == KERN_GELU)
-        return normal (v) + v * (0.39894228f * expf (-0.5f * v * v));
+        return gelu (large, v);
     e = exponential (v, f);
-    s = 1.0f / (1.0f + e);
+    s = __fdividef (1.0f, 1.0f + e); // e is below e^80
+    rate = f == KERN_QUICK_GELU ? QUICK : 1.0f;
     if (f == KERN_GELU_TANH)
-        return s + 2 * GELU_A * v * (e * s * s) * (1.0f + 3 * GELU_B * v * v);
-    return s + (f == KERN_QUICK_GELU ? QUICK : 1.0f) * v * (e * s * s);
+        rate = 2 * GELU_A * (1.0f + 3 * GELU_B * v * v);
+    return { large * s, s + rate * v * (e * s * s) };
 }
 
-/* f (g) (l + offset) of clamped g and l. */
-static __device__ inline float gated_value (const struct kern_act &act, float g, float l)
+/* A gate and a linear number after the clamp, and whether each was beyond it. */
+struct gate {
+    struct curve g;
+    float l;
+    bool g_beyond, l_beyond;
+};
+
+static __device__ inline struct gate gate_at (const struct kern_act &act, float g, float l)
 {
+    struct gate at = {};
+
     if (act.clamp > 0) {
+        at.g_beyond = g > act.clamp;
+        at.l_beyond = l > act.clamp || l < -act.clamp;
         g = not_above (g, act.clamp);
         l = bound (l, act.clamp);
     }
-    return value (g, act.function) * (l + act.offset);
-}
-
-/* Gradients of g and l, made of that of the result. */
-static __device__ inline void gated_slope (const struct kern_act &act, float g, float l, float dy,
-                                           float *dg, float *dl)
-{
-    bool beyond_g = act.clamp > 0 && g > act.clamp;
-    bool beyond_l = act.clamp > 0 && (l > act.clamp || l < -act.clamp);
-
-    if (act.clamp > 0) {
-        g = not_above (g, act.clamp);
-        l = bound (l, act.clamp);
-    }
-    *dg = (beyond_g ? 0 : dy) * (l + act.offset) * slope (g, act.function);
-    *dl = (beyond_l ? 0 : dy) * value (g, act.function);
+    at.g = curve_at (g, act.function);
+    at.l = l + act.offset;
+    return at;
 }
 
 static __device__ inline int64_t count_rows (int64_t rows, const int64_t *live)
@@ -121,7 +119,13 @@ static __device__ inline void fwd_pack (const struct kern_act_fwd &a, int64_t ro
     for (int j = 0; j < SIZE; j++) {
         float v = cuda_float (g.x[j]);
 
-        v = a.act.gated ? gated_value (a.act, v, cuda_float (l.x[j])) : value (v, a.act.function);
+        if (a.act.gated) {
+            struct gate at = gate_at (a.act, v, cuda_float (l.x[j]));
+
+            v = at.g.value * at.l;
+        } else {
+            v = curve_at (v, a.act.function).value;
+        }
         y.x[j] = cuda_rounded<T> (factor * v);
     }
     cuda_store<WIDE> ((T *)a.y + row * a.cols + col, y, left);
@@ -171,7 +175,7 @@ int cuda_expert_act_fwd (const struct cuda_call *call, const struct kern_expert_
  */
 template <typename T, bool WIDE>
 static __device__ inline float bwd_pack (const struct kern_act_bwd &a, int64_t row, int64_t pack,
-                                         float factor, bool dot)
+                                         float factor)
 {
     const int SIZE = cuda_pack<T>::SIZE;
     int64_t col = pack * SIZE, left = a.cols - col;
@@ -185,13 +189,21 @@ static __device__ inline float bwd_pack (const struct kern_act_bwd &a, int64_t r
         l = cuda_load<WIDE> (x + a.cols, left);
 #pragma unroll
     for (int j = 0; j < SIZE; j++) {
-        float d = cuda_float (dy.x[j]), v = cuda_float (g.x[j]), w = cuda_float (l.x[j]);
-        float first = factor * d * slope (v, a.act.function), second = 0;
+        float d = cuda_float (dy.x[j]), v = cuda_float (g.x[j]), first, second = 0, y;
 
-        if (dot) // dy is 0 behind the last column
-            sum += d * (a.act.gated ? gated_value (a.act, v, w) : value (v, a.act.function));
-        if (a.act.gated)
-            gated_slope (a.act, v, w, factor * d, &first, &second);
+        if (a.act.gated) {
+            struct gate at = gate_at (a.act, v, cuda_float (l.x[j]));
+
+            y = at.g.value * at.l;
+            first = (at.g_beyond ? 0 : factor * d) * at.l * at.g.slope;
+            second = (at.l_beyond ? 0 : factor * d) * at.g.value;
+        } else {
+            struct curve at = curve_at (v, a.act.function);
+
+            y = at.value;
+            first = factor * d * at.slope;
+        }
+        sum += d * y; // dy is 0 behind the last column
         dg.x[j] = cuda_rounded<T> (first);
         dl.x[j] = cuda_rounded<T> (second);
     }
@@ -209,7 +221,7 @@ __global__ void __launch_bounds__ (CUDA_THREADS) act_bwd (struct kern_expert_act
     for (int64_t i = cuda_thread (); i < rows * packs; i += cuda_num_threads ()) {
         int64_t pack, row = cuda_divide (i, packs, &pack);
 
-        bwd_pack<T, WIDE> (a.bwd, row, pack, a.factor ? a.factor[row] : 1, false);
+        bwd_pack<T, WIDE> (a.bwd, row, pack, a.factor ? a.factor[row] : 1);
     }
 }
 
@@ -223,7 +235,7 @@ __global__ void __launch_bounds__ (CUDA_THREADS) act_bwd_dot (struct kern_expert
         float factor = a.factor ? a.factor[row] : 1, sum = 0;
 
         for (int64_t pack = threadIdx.x; pack < packs; pack += blockDim.x)
-            sum += bwd_pack<T, WIDE> (a.bwd, row, pack, factor, true);
+            sum += bwd_pack<T, WIDE> (a.bwd, row, pack, factor);
         sum = cuda_block_sum (sum);
         if (threadIdx.x == 0)
             a.dfactor[row] = sum;

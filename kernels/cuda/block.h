@@ -137,10 +137,15 @@ static inline unsigned cuda_threads (int64_t packs)
     return n > CUDA_THREADS ? (unsigned)CUDA_THREADS : (unsigned)n;
 }
 
+/* Blocks of a launch, at most.  Tests compile kernels with a small number, so that blocks loop. */
+#ifndef CUDA_MAX_BLOCKS
+#define CUDA_MAX_BLOCKS (1 << 20)
+#endif
+
 /* Blocks for n units of work; a kernel loops over further ones. */
 static inline unsigned cuda_blocks (int64_t n)
 {
-    return (unsigned)(n < 1 << 20 ? n : 1 << 20);
+    return (unsigned)(n < CUDA_MAX_BLOCKS ? n : CUDA_MAX_BLOCKS);
 }
 
 static inline cudaLaunchConfig_t cuda_config (const struct cuda_call *call, unsigned blocks,

@@ -1,24 +1,27 @@
 /* cast.cu - elementwise conversion of float32, bfloat16, float16 and float8
  *
- * A thread has eight elements of each side.
+ * A thread has as many elements as 16 bytes hold of the wider type, so that the threads of a warp
+ * read and write pieces that follow each other.
  */
 
 #include "kernels/cuda/number.h"
 
-enum { GROUP = 8 };
+template <typename FROM, typename TO>
+constexpr int GROUP = 16 / (int)(sizeof (FROM) > sizeof (TO) ? sizeof (FROM) : sizeof (TO));
 
 template <typename FROM, typename TO, bool WIDE>
 __global__ void __launch_bounds__ (CUDA_THREADS) cast (struct kern_cast a)
 {
     const FROM *from = (const FROM *)a.x;
+    const int SIZE = GROUP<FROM, TO>;
     float scale = a.scale_at ? *a.scale_at : a.scale;
 
-    for (int64_t i = cuda_thread () * GROUP; i < a.n; i += cuda_num_threads () * GROUP) {
-        cuda_group<FROM, GROUP> x = cuda_load_group<WIDE, GROUP> (from + i, a.n - i);
-        cuda_group<TO, GROUP> y;
+    for (int64_t i = cuda_thread () * SIZE; i < a.n; i += cuda_num_threads () * SIZE) {
+        cuda_group<FROM, SIZE> x = cuda_load_group<WIDE, SIZE> (from + i, a.n - i);
+        cuda_group<TO, SIZE> y;
 
 #pragma unroll
-        for (int j = 0; j < GROUP; j++) {
+        for (int j = 0; j < SIZE; j++) {
             float v = cuda_float (x.x[j]);
 
             y.x[j] = cuda_rounded<TO> (scale == 1 ? v : v * scale);
@@ -30,8 +33,9 @@ __global__ void __launch_bounds__ (CUDA_THREADS) cast (struct kern_cast a)
 template <typename FROM, typename TO>
 static int launch (const struct cuda_call *call, const struct kern_cast *a, struct mg_error *err)
 {
-    int64_t n = (a->n + GROUP - 1) / GROUP;
-    bool wide = cuda_is_grouped<GROUP> ((const FROM *)a->x) && cuda_is_grouped<GROUP> ((TO *)a->y);
+    const int SIZE = GROUP<FROM, TO>;
+    int64_t n = (a->n + SIZE - 1) / SIZE;
+    bool wide = cuda_is_grouped<SIZE> ((const FROM *)a->x) && cuda_is_grouped<SIZE> ((TO *)a->y);
 
     return wide ? cuda_launch_each<cast<FROM, TO, true>> (call, "cast", err, n, *a)
                 : cuda_launch_each<cast<FROM, TO, false>> (call, "cast", err, n, *a);

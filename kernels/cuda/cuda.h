@@ -49,6 +49,8 @@ struct cuda_call {
     OP (FILL_NORMAL, fill_normal)                   \
     OP (FILL, fill)                                 \
     OP (CAST, cast)                                 \
+    OP (ROUTER_RANDOM, router_random)               \
+    OP (JITTER, jitter)                             \
     OP (EXPERT_ACT_FWD, expert_act_fwd)             \
     OP (EXPERT_ACT_BWD, expert_act_bwd)
 

@@ -24,7 +24,7 @@ static __device__ inline uint4 cuda_philox (uint64_t key, uint32_t x, uint32_t y
     return make_uint4 (c0, c1, c2, c3);
 }
 
-/* rng_normal(): four normal values, formed in double. */
+/* rng_normal(): four normal values, formed in double.  sincospi() needs no stack, as cos() does. */
 static __device__ inline void cuda_normal (uint64_t key, uint32_t x, uint32_t y, uint64_t z,
                                            double out[4])
 {
@@ -67,28 +67,51 @@ static __device__ inline int64_t cuda_position (const struct kern_positions &p, 
     return p.at ? p.at[s * p.stride_s + b * p.stride_b] : s;
 }
 
+/* The coordinates of a row's values. */
+struct cuda_row {
+    uint64_t key, sample;
+    uint32_t position;
+};
+
+/* Row 'row' of a matrix [tokens, cols] at 'place', a struct kern_place or struct kern_dropout. */
+template <typename PLACE>
+static __device__ inline struct cuda_row cuda_row_of (const PLACE &place, int64_t row)
+{
+    int64_t b, s = cuda_divide (row, place.batch, &b);
+
+    return { place.key, (uint64_t)place.sample[b], (uint32_t)cuda_position (place.position, s, b) };
+}
+
+/* The 32-bit values of N columns of a row from col on; N and col are multiples of 4. */
+template <int N>
+static __device__ inline void cuda_row_bits (const struct cuda_row &row, int64_t col,
+                                             uint32_t (&bits)[N])
+{
+    static_assert (N % 4 == 0, "a counter has four columns");
+#pragma unroll
+    for (int i = 0; i < N; i += 4) {
+        uint4 four = cuda_philox (row.key, (uint32_t)((col + i) / 4), row.position, row.sample);
+
+        bits[i] = four.x;
+        bits[i + 1] = four.y;
+        bits[i + 2] = four.z;
+        bits[i + 3] = four.w;
+    }
+}
+
 /* What dropout of [tokens, cols] multiplies by, on one row. */
 struct cuda_dropout {
-    uint64_t key, sample;
-    uint32_t position, threshold;
+    struct cuda_row row;
+    uint32_t threshold;
     float scale; /* 1: nothing is dropped */
 };
 
 static __device__ inline struct cuda_dropout cuda_dropout_row (const struct kern_dropout &d,
                                                                int64_t row)
 {
-    struct cuda_dropout drop = { 0, 0, 0, 0, 1 };
-
-    if (d.p > 0) {
-        int64_t b, s = cuda_divide (row, d.batch, &b);
-
-        drop.key = d.key;
-        drop.sample = (uint64_t)d.sample[b];
-        drop.position = (uint32_t)cuda_position (d.position, s, b);
-        drop.threshold = (uint32_t)(d.p * 0x1p32);
-        drop.scale = (float)(1 / (1 - d.p));
-    }
-    return drop;
+    if (d.p > 0)
+        return { cuda_row_of (d, row), (uint32_t)(d.p * 0x1p32), (float)(1 / (1 - d.p)) };
+    return { { 0, 0, 0 }, 0, 1 };
 }
 
 /* Factors of SIZE columns from col on; both are multiples of 4. */
@@ -96,15 +119,12 @@ template <int SIZE>
 static __device__ inline void cuda_dropout_factors (const struct cuda_dropout &drop, int64_t col,
                                                     float (&factor)[SIZE])
 {
-#pragma unroll
-    for (int i = 0; i < SIZE; i += 4) {
-        uint4 bits = cuda_philox (drop.key, (uint32_t)((col + i) / 4), drop.position, drop.sample);
+    uint32_t bits[SIZE];
 
-        factor[i] = bits.x < drop.threshold ? 0 : drop.scale;
-        factor[i + 1] = bits.y < drop.threshold ? 0 : drop.scale;
-        factor[i + 2] = bits.z < drop.threshold ? 0 : drop.scale;
-        factor[i + 3] = bits.w < drop.threshold ? 0 : drop.scale;
-    }
+    cuda_row_bits (drop.row, col, bits);
+#pragma unroll
+    for (int i = 0; i < SIZE; i++)
+        factor[i] = bits[i] < drop.threshold ? 0 : drop.scale;
 }
 
 #endif /* KERNELS_CUDA_PHILOX_H */

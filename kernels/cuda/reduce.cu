@@ -1,73 +1,70 @@
 /* reduce.cu - column sums, sum of squares, largest magnitude, count of zeros
  *
- * Rows or elements are cut into groups whose size depends on the shape only.  The sums of groups
- * are formed in scratch memory by as many blocks or threads, and a second kernel adds them in
- * order.
+ * Rows or elements are cut into groups whose size depends on the shape only.  Blocks form the sums
+ * of groups in scratch memory, and a second kernel adds them in order.
  */
 
+#include "kernels/cuda/columns.h"
 #include "kernels/cuda/number.h"
 
 /* --- column sums --- */
 
-/* A thread sums a pack of columns over a group of rows: sums[group][cols]. */
 template <typename T, bool WIDE>
-__global__ void __launch_bounds__ (CUDA_THREADS)
-    col_sum (struct kern_col_sum a, float *sums, int64_t groups)
+__global__ void __launch_bounds__ (CUDA_THREADS) col_sum (struct kern_col_sum a, float *sums)
 {
     const int SIZE = cuda_pack<T>::SIZE;
-    int64_t packs = cuda_packs<T> (a.cols);
 
-    for (int64_t i = cuda_thread (); i < groups * packs; i += cuda_num_threads ()) {
-        int64_t pack, group = cuda_divide (i, packs, &pack), col = pack * SIZE;
-        int64_t end = min ((group + 1) * CUDA_COL_GROUP, a.rows);
-        float sum[SIZE] = {};
-
-        for (int64_t r = group * CUDA_COL_GROUP; r < end; r++) {
-            cuda_pack<T> x = cuda_load<WIDE> ((const T *)a.x + r * a.cols + col, a.cols - col);
+    cuda_sum_columns<SIZE> (
+        a.rows, CUDA_COL_GROUP, a.cols,
+        [&] (int64_t row, int64_t col, float (&sum)[SIZE]) {
+            cuda_pack<T> x = cuda_load<WIDE> ((const T *)a.x + row * a.cols + col, a.cols - col);
 
 #pragma unroll
             for (int j = 0; j < SIZE; j++)
                 sum[j] += cuda_float (x.x[j]);
-        }
-#pragma unroll
-        for (int j = 0; j < SIZE; j++)
-            if (col + j < a.cols)
-                sums[group * a.cols + col + j] = sum[j];
-    }
+        },
+        [&] (int64_t group, int64_t col, float total) { sums[group * a.cols + col] = total; });
+}
+
+/* One group of all rows of 'sums'. */
+template <typename T>
+__global__ void __launch_bounds__ (CUDA_THREADS)
+    add_columns (T *out, const float *sums, int64_t groups, int64_t cols)
+{
+    cuda_sum_columns<1> (
+        groups, groups, cols,
+        [&] (int64_t row, int64_t col, float (&sum)[1]) { sum[0] += sums[row * cols + col]; },
+        [&] (int64_t, int64_t col, float total) {
+            out[col] = cuda_rounded<T> (cuda_float (out[col]) + total);
+        });
 }
 
 template <typename T>
-__global__ void __launch_bounds__ (CUDA_THREADS)
-    col_sum_groups (T *out, const float *sums, int64_t groups, int64_t cols)
+static int launch_add (const struct cuda_call *call, const char *op, const float *sums,
+                       int64_t groups, int64_t cols, void *out, struct mg_error *err)
 {
-    for (int64_t c = cuda_thread (); c < cols; c += cuda_num_threads ()) {
-        float sum = 0;
+    return cuda_launch_each<add_columns<T>> (call, op, err, cuda_strips<1> (cols) * CUDA_THREADS,
+                                             (T *)out, sums, groups, cols);
+}
 
-        for (int64_t g = 0; g < groups; g++)
-            sum += sums[g * cols + c];
-        out[c] = cuda_rounded<T> (cuda_float (out[c]) + sum);
-    }
+int cuda_add_columns (const struct cuda_call *call, const char *op, const float *sums,
+                      int64_t groups, int64_t cols, void *out, enum mg_dtype dtype,
+                      struct mg_error *err)
+{
+    return CUDA_TYPED (dtype, launch_add, call, op, sums, groups, cols, out, err);
 }
 
 template <typename T>
 static int launch_col_sum (const struct cuda_call *call, const struct kern_col_sum *a,
                            struct mg_error *err)
 {
-    int64_t groups = cuda_col_groups (a->rows), n = groups * cuda_packs<T> (a->cols);
+    int64_t blocks = cuda_col_groups (a->rows) * cuda_strips<cuda_pack<T>::SIZE> (a->cols);
+    int64_t n = blocks * CUDA_THREADS;
     float *sums = (float *)call->scratch;
 
     return cuda_is_wide (a->x, a->cols * (int64_t)sizeof (T))
-               ? cuda_launch_each<col_sum<T, true>> (call, "col_sum", err, n, *a, sums, groups)
-               : cuda_launch_each<col_sum<T, false>> (call, "col_sum", err, n, *a, sums, groups);
-}
-
-template <typename T>
-static int launch_col_groups (const struct cuda_call *call, const struct kern_col_sum *a,
-                              struct mg_error *err)
-{
-    return cuda_launch_each<col_sum_groups<T>> (call, "col_sum", err, a->cols, (T *)a->out,
-                                                (const float *)call->scratch,
-                                                cuda_col_groups (a->rows), a->cols);
+               ? cuda_launch_each<col_sum<T, true>> (call, "col_sum", err, n, *a, sums)
+               : cuda_launch_each<col_sum<T, false>> (call, "col_sum", err, n, *a, sums);
 }
 
 int cuda_col_sum (const struct cuda_call *call, const struct kern_col_sum *a, struct mg_error *err)
@@ -76,13 +73,13 @@ int cuda_col_sum (const struct cuda_call *call, const struct kern_col_sum *a, st
         return 0;
     if (CUDA_TYPED (a->dtype, launch_col_sum, call, a, err) < 0)
         return -1;
-    return CUDA_TYPED (a->grad_dtype, launch_col_groups, call, a, err);
+    return cuda_add_columns (call, "col_sum", (const float *)call->scratch,
+                             cuda_col_groups (a->rows), a->cols, a->out, a->grad_dtype, err);
 }
 
 /* --- sums of arrays --- */
 
-/* What a sum is made of: 'next' adds an element, 'join' adds two sums, 'result' is what is stored.
- */
+/* What a sum is made of: 'next' adds an element, 'join' adds two sums, 'result' is stored. */
 struct squares {
     typedef double sum;
     typedef double out;
@@ -111,11 +108,12 @@ struct zeros {
     static __device__ double result (sum n) { return (double)n; }
 };
 
-/* The sum over the block's threads in thread 0; once in a kernel. */
+/* The sum over the block's threads in thread 0. */
 template <typename WHAT> static __device__ inline typename WHAT::sum join (typename WHAT::sum mine)
 {
     SHARED (typename WHAT::sum, sums, [CUDA_THREADS]);
 
+    __syncthreads (); // the sum of an earlier call has been read
     sums[threadIdx.x] = mine;
     for (unsigned half = CUDA_THREADS / 2; half > 0; half /= 2) {
         __syncthreads ();
@@ -125,26 +123,29 @@ template <typename WHAT> static __device__ inline typename WHAT::sum join (typen
     return threadIdx.x == 0 ? sums[0] : mine;
 }
 
-/* Block b sums elements b size to (b + 1) size - 1. */
+/* part[p] = the sum of elements p size to (p + 1) size - 1; a block has a part. */
 template <typename WHAT, typename T, bool WIDE>
 __global__ void __launch_bounds__ (CUDA_THREADS)
     reduce (const T *x, int64_t n, int64_t size, typename WHAT::sum *part)
 {
     const int SIZE = cuda_pack<T>::SIZE;
-    int64_t begin = blockIdx.x * size, end = min (begin + size, n);
-    typename WHAT::sum sum = 0;
 
-    for (int64_t i = begin + threadIdx.x * SIZE; i < end; i += CUDA_THREADS * SIZE) {
-        cuda_pack<T> pack = cuda_load<WIDE> (x + i, end - i);
+    for (int64_t p = blockIdx.x; p * size < n; p += gridDim.x) {
+        int64_t end = min ((p + 1) * size, n);
+        typename WHAT::sum sum = 0;
+
+        for (int64_t i = p * size + threadIdx.x * SIZE; i < end; i += CUDA_THREADS * SIZE) {
+            cuda_pack<T> pack = cuda_load<WIDE> (x + i, end - i);
 
 #pragma unroll
-        for (int j = 0; j < SIZE; j++)
-            if (i + j < end)
-                sum = WHAT::next (sum, cuda_float (pack.x[j]));
+            for (int j = 0; j < SIZE; j++)
+                if (i + j < end)
+                    sum = WHAT::next (sum, cuda_float (pack.x[j]));
+        }
+        sum = join<WHAT> (sum);
+        if (threadIdx.x == 0)
+            part[p] = sum;
     }
-    sum = join<WHAT> (sum);
-    if (threadIdx.x == 0)
-        part[blockIdx.x] = sum;
 }
 
 template <typename WHAT>

@@ -4,6 +4,7 @@
  * neighbours are pairs.
  */
 
+#include "kernels/cuda/number.h"
 #include "kernels/cuda/philox.h"
 
 /* Where unit i of a call is: the first element of its head, and its row of the table. */
@@ -34,14 +35,14 @@ __global__ void __launch_bounds__ (CUDA_THREADS) rope_halves (struct kern_rope a
         int64_t first = at.pack * SIZE, left = a.half - first;
         T *x = (T *)a.x + at.head + first;
         cuda_pack<T> low = cuda_load<WIDE> (x, left), high = cuda_load<WIDE> (x + a.half, left);
+        auto cosine = cuda_load_group<WIDE, SIZE> (at.table + first, left);
+        auto sine = cuda_load_group<WIDE, SIZE> (at.table + a.half + first, left);
 
 #pragma unroll
         for (int j = 0; j < SIZE; j++) {
-            float c = j < left ? at.table[first + j] : 0;
-            float s = j < left ? at.table[a.half + first + j] : 0;
+            float c = cosine.x[j], s = a.inverse ? -sine.x[j] : sine.x[j];
             float x0 = cuda_float (low.x[j]), x1 = cuda_float (high.x[j]);
 
-            s = a.inverse ? -s : s;
             low.x[j] = cuda_rounded<T> (c * x0 - s * x1);
             high.x[j] = cuda_rounded<T> (s * x0 + c * x1);
         }
@@ -61,14 +62,14 @@ __global__ void __launch_bounds__ (CUDA_THREADS) rope_pairs (struct kern_rope a)
         int64_t first = at.pack * SIZE, left = 2 * a.half - first;
         T *x = (T *)a.x + at.head + first;
         cuda_pack<T> pairs = cuda_load<WIDE> (x, left);
+        auto cosine = cuda_load_group<WIDE, SIZE / 2> (at.table + first / 2, left / 2);
+        auto sine = cuda_load_group<WIDE, SIZE / 2> (at.table + a.half + first / 2, left / 2);
 
 #pragma unroll
         for (int j = 0; j < SIZE; j += 2) {
-            float c = j < left ? at.table[(first + j) / 2] : 0;
-            float s = j < left ? at.table[a.half + (first + j) / 2] : 0;
+            float c = cosine.x[j / 2], s = a.inverse ? -sine.x[j / 2] : sine.x[j / 2];
             float x0 = cuda_float (pairs.x[j]), x1 = cuda_float (pairs.x[j + 1]);
 
-            s = a.inverse ? -s : s;
             pairs.x[j] = cuda_rounded<T> (c * x0 - s * x1);
             pairs.x[j + 1] = cuda_rounded<T> (s * x0 + c * x1);
         }
@@ -80,7 +81,8 @@ template <typename T>
 static int launch (const struct cuda_call *call, const struct kern_rope *a, struct mg_error *err)
 {
     const int64_t size = (int64_t)sizeof (T), heads = a->tokens * a->groups * a->heads;
-    bool wide = cuda_is_wide (a->x, a->stride_g * size) && a->stride_h * size % 16 == 0;
+    bool wide = cuda_is_wide (a->x, a->stride_g * size) && a->stride_h * size % 16 == 0
+                && cuda_is_wide (a->table, a->half * (int64_t)sizeof (float));
 
     if (a->interleaved) {
         int64_t n = heads * cuda_packs<T> (2 * a->half);

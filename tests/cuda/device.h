@@ -266,16 +266,13 @@ inline int __popc (unsigned v) { return __builtin_popcount (v); }
 inline int __clz (int v) { return v ? __builtin_clz ((unsigned)v) : 32; }
 inline int __ffs (int v) { return __builtin_ffs (v); }
 inline unsigned __umulhi (unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
+inline void sincospi (double x, double *s, double *c) { sincos (M_PI * x, s, c); }
 inline float rsqrtf (float x) { return 1.0f / sqrtf (x); }
 inline float __fdividef (float a, float b) { return a / b; }
 inline float __fmaf_rn (float a, float b, float c) { return fmaf (a, b, c); }
 inline float __fadd_rn (float a, float b) { return a + b; }
 inline float __fmul_rn (float a, float b) { return a * b; }
 inline float __fsqrt_rn (float a) { return sqrtf (a); }
-inline void sincospi (double x, double *sine, double *cosine)
-{
-    sincos (3.141592653589793238463 * x, sine, cosine);
-}
 inline float __saturatef (float x) { return !(x > 0) ? 0 : x > 1 ? 1 : x; }
 inline float __logf (float x) { return logf (x); }
 inline float device_expf (float x) { launch_note_exp (); return (expf) (x); }

@@ -223,7 +223,12 @@ int main (int argc, char **argv)
     cuda = cuda_double_kernels ();
     if (!(cpu = kernels_cpu_create (1, &err)))
         bail_out ("%s", err.text);
+    twins_act ();
+    twins_copy ();
+    twins_dropout ();
     twins_norm ();
+    twins_reduce ();
+    twins_rope ();
     kernels_cpu_destroy (cpu);
     return done_testing ();
 }

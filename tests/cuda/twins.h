@@ -57,7 +57,26 @@ bool twins_count (enum kern_op op, const void *args, struct launch_counts *count
 enum { TWINS_DTYPES = 3 };
 extern const enum mg_dtype twins_dtypes[TWINS_DTYPES];
 
+/* The shape of an op on rows, and the places of its operands: each is 'shift' elements behind an
+ * aligned address, but operand 'odd', if that is not 0, is one element behind.
+ */
+struct twins_shape {
+    int64_t rows, cols;
+    size_t shift;
+    int odd;
+};
+
+static inline size_t twins_shift (const struct twins_shape *s, int operand)
+{
+    return s->odd == operand ? 1 : s->shift;
+}
+
 /* The tests, a file (twins_NAME.c) a family of ops. */
+void twins_act (void);
+void twins_copy (void);
+void twins_dropout (void);
 void twins_norm (void);
+void twins_reduce (void);
+void twins_rope (void);
 
 #endif /* TESTS_CUDA_TWINS_H */
