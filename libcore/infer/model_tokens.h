@@ -20,8 +20,8 @@ struct model_tokens {
 /* Find the tokens of the model at 'load', a directory or a file of weights.  The tokenizer is the
  * one that 'data' names, else tokenizer.json in the directory or beside the file.  The other tokens
  * are those of generation_config.json there, else the tokenizer's end of a document.  'bare': the
- * tokenizer puts no special tokens around a text.  -1 and a text if a file is faulty, with the errors
- * of tokenizer_create(); the tokens are then empty.  The caller owns tokenizer and ends.ids.
+ * tokenizer puts no special tokens around a text.  -1 and a text if a file is faulty, with the
+ * errors of tokenizer_create(); the tokens are then empty.  The caller owns tokenizer and ends.ids.
  */
 int model_tokens_find (struct model_tokens *m, const char *load, const struct data_config *data,
                        bool bare, struct mg_error *err);

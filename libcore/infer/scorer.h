@@ -41,8 +41,8 @@ struct scorer *scorer_create (const struct scorer_config *config, const struct t
 void scorer_destroy (struct scorer *s);
 
 /* Score all samples of a source, whose sequences have the model's length: every rank fills
- * 'score' [source->num_samples] with the same values.  Every rank has the same source.  -1 and a text
- * on failure, also if a loss is not finite.  Collective.
+ * 'score' [source->num_samples] with the same values.  Every rank has the same source.  -1 and a
+ * text on failure, also if a loss is not finite.  Collective.
  */
 int scorer_run (struct scorer *s, const struct sample_source *source,
                 struct scorer_sample *score, struct mg_error *err);

@@ -254,8 +254,8 @@ static void describe_passes (const struct infer *infer)
     struct batch_size batch;
 
     if (!infer->given.scores) {
-        fprintf (to, "%d requests of %" PRId64 " positions, passes of %" PRId64 " rows", g->requests,
-                 g->length, g->rows);
+        fprintf (to, "%d requests of %" PRId64 " positions, passes of %" PRId64 " rows",
+                 g->requests, g->length, g->rows);
         return;
     }
     num_microbatches_at (infer->batches, 0, &batch);

@@ -45,9 +45,9 @@ struct infer {
     bool parsed, failed, misused;
 };
 
-/* Join the job, make the model, load its weights, make the generator or the scorer.  The configuration's texts
- * outlive the object.  On failure -1 and a text; infer_leave() then ends this rank's part.
- * Collective.
+/* Join the job, make the model, load its weights, make the generator or the scorer.  The
+ * configuration's texts outlive the object.  On failure -1 and a text; infer_leave() then
+ * ends this rank's part.  Collective.
  */
 int infer_start (struct infer *infer, const struct infer_config *config, struct mg_error *err);
 

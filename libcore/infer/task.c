@@ -128,8 +128,8 @@ static int read_text (struct task *t, struct tokenizer *tokenizer, const char *t
         return mg_error_set (err, EINVAL, "the text has %" PRId64 " token%s, want 2 or more",
                              t->text_tokens, t->text_tokens == 1 ? "" : "s");
     if (t->words == 1)
-        return mg_error_set (err, EINVAL, "the text has 1 word, want 2 or more, with blanks between "
-                             "them");
+        return mg_error_set (err, EINVAL, "the text has 1 word, want 2 or more, with blanks "
+                             "between them");
     return add_windows (t, err);
 }
 

@@ -12,8 +12,8 @@
  *                "endings" and "label"; an ending follows the context and a blank
  *
  * A text is cut into windows of the model's sequence length S.  Window i begins at token i N, where
- * N is the overlap, and only the labels that no earlier window had count: all of the first window, of
- * others those from position S - N on.
+ * N is the overlap, and only the labels that no earlier window had count: all of the first window,
+ * of others those from position S - N on.
  */
 #ifndef LIBCORE_INFER_TASK_H
 #define LIBCORE_INFER_TASK_H
@@ -83,9 +83,9 @@ struct task {
 };
 
 /* Read the file of a task.  'tokenizer' puts no special tokens around a text; LAMBADA does without
- * (NULL) if all lines have tokens.  -1 with an errno of open(), EINVAL (the file, or N, is wrong; the
- * text names the line), EFBIG or ENOMEM and a text; the task is then empty.  t->source points to the
- * task, which must stay where it is.
+ * (NULL) if all lines have tokens.  -1 with an errno of open(), EINVAL (the file, or N, is wrong;
+ * the text names the line), EFBIG or ENOMEM and a text; the task is then empty.  t->source points
+ * to the task, which must stay where it is.
  */
 int task_read (struct task *t, const struct task_config *config, struct tokenizer *tokenizer,
                struct mg_error *err);

@@ -50,8 +50,8 @@ static int complete (const struct line *l, size_t labels, struct mg_error *err)
         return mg_error_set (err, EINVAL, "no token is before the first one that is to be "
                              "predicted: want --add-bos");
     if (count > (size_t)t->config.seq_length + 1)
-        return mg_error_set (err, EINVAL, "%zu tokens, want one more than the sequence length %d at "
-                             "most", count, t->config.seq_length);
+        return mg_error_set (err, EINVAL, "%zu tokens, want one more than the sequence length %d "
+                             "at most", count, t->config.seq_length);
     return task_add_sample (t, count, count - 1 - labels, err);
 }
 
@@ -93,8 +93,8 @@ static int add_lambada (struct line *l, struct mg_error *err)
                        || model_tokens_append (labels, "\"labels\"", ids, err) < 0
                    ? -1 : complete (l, json_array_size (labels), err);
     if (!json_is_string (text) || tokens || labels)
-        return mg_error_set (err, EINVAL, "want an object with \"text\", a string, or \"tokens\" and "
-                             "\"labels\", lists of ids");
+        return mg_error_set (err, EINVAL, "want an object with \"text\", a string, or \"tokens\" "
+                             "and \"labels\", lists of ids");
     if (l->task->config.strict)
         return add_strict (l, json_string_value (text), json_string_length (text), err);
     if (append_text (l, json_string_value (text), json_string_length (text), err) < 0)
@@ -128,8 +128,8 @@ static int64_t count_characters (const char *text, size_t size)
 }
 
 /* As lm-evaluation-harness cuts them: context and ending are encoded together, and the tokens
- * behind as many as the context alone has are those of the ending.  Blanks at the end of the context
- * belong to the ending.
+ * behind as many as the context alone has are those of the ending.  Blanks at the end of the
+ * context belong to the ending.
  */
 static int add_ending (struct line *l, const json_t *context, const json_t *ending,
                        struct mg_error *err)

@@ -288,8 +288,8 @@ const struct tensor *model_logits (const struct model *m);
 
 /* What the last forward pass through a slot of the last chunk found out about each label, in device
  * memory: the rows have the order of the input "labels".  Sums and maxima are over all
- * tensor-parallel ranks, logits are this rank's columns (kern_xent_max, kern_xent_sum).  The loss of
- * a label is log (sum) - target; no logit is above the label's if target is 0.
+ * tensor-parallel ranks, logits are this rank's columns (kern_xent_max, kern_xent_sum).  The loss
+ * of a label is log (sum) - target; no logit is above the label's if target is 0.
  */
 struct model_scores {
     int64_t tokens;            /* rows */

@@ -176,7 +176,8 @@ static void test_lambada (const json_t *all)
 
 static void test_wikitext (struct tokenizer *tokenizer)
 {
-    struct task_config config = { .kind = TASK_WIKITEXT103, .seq_length = 1024, .vocab_size = 50257 };
+    struct task_config config = { .kind = TASK_WIKITEXT103, .seq_length = 1024,
+                                  .vocab_size = 50257 };
     char tokens[1024], golden[1024];
     struct mg_error err = { "" };
     size_t size, same = 0;
@@ -184,7 +185,8 @@ static void test_wikitext (struct tokenizer *tokenizer)
     char *want;
 
     if (!shared_file (tokens, sizeof (tokens), "data/wikitext/wikitext103.wiki.test.tokens")
-        || !shared_file (golden, sizeof (golden), "data/golden/wikitext103.test.detok.gpt2.u16.bin")) {
+        || !shared_file (golden, sizeof (golden),
+                         "data/golden/wikitext103.test.detok.gpt2.u16.bin")) {
         skip (4, "no WikiText-103 at %s", tokens);
         return;
     }
@@ -259,6 +261,7 @@ static void test_hellaswag (void)
         = "{\"ctx\": \"ab \", \"endings\": [\"c\", \"d\xc3\xa9\"], \"label\": 1, \"x\": 2}\n\n"
           "{\"ctx\": \"q\", \"endings\": [\"r\", \"stu\", \"v\"], \"label\": \"2\"}";
     struct task_config config = { .kind = TASK_HELLASWAG, .seq_length = 16 };
+    static const int32_t second[] = { 'a', 'b', ' ', ' ', 'd', 0xc3, 0xa9 };
     const struct scorer_sample score[] = { { 3, 0 }, { 5, 0 }, { 2, 1 }, { 2.5, 1 }, { 2, 0 } };
     struct task_figures f;
     struct mg_error err = { "" };
@@ -271,15 +274,14 @@ static void test_hellaswag (void)
     is_int (t.num_samples, 5, "of five endings");
     ok (t.sample[1].count == 7 && t.sample[1].from == 1 && t.sample[1].characters == 2,
         "blanks behind a context are those of the ending");
-    ok (memcmp (t.tokens.ids + t.sample[1].first, (int32_t[]){ 'a', 'b', ' ', ' ', 'd', 0xc3, 0xa9 },
-                7 * sizeof (int32_t)) == 0, "its tokens");
+    ok (memcmp (t.tokens.ids + t.sample[1].first, second, sizeof (second)) == 0, "its tokens");
     ok (t.question[1].first == 2 && t.question[1].endings == 3 && t.question[1].right == 2,
         "the second question");
     task_figures (&t, score, &f);
     // sums: 0 of (3 5), 0 of (2 2.5 2); by characters: 1 of (3 2.5), 1 of (2 0.83 2)
     is_near (f.accuracy, 0, 0, "the first of equal endings counts");
     is_near (f.accuracy_norm, 0.5, 0, "by characters");
-    ok (isnan (f.ppl) && isnan (f.loss) && isnan (f.bits_per_byte), "other figures have no meaning");
+    ok (isnan (f.ppl) && isnan (f.loss) && isnan (f.bits_per_byte), "no other figures");
     is_int (f.tokens, 3 + 5 + 2 + 4 + 2, "labels that count");
     task_clear (&t);
 }
@@ -362,11 +364,13 @@ static void test_faults (void)
         { TASK_LAMBADA, 0, "{\"text\": \"123456\"}", "6 tokens, want one more than" },
         { TASK_LAMBADA, 0, "{\"tokens\": [1], \"labels\": [-1]}", "want ids" },
         { TASK_LAMBADA, 0, "{\"tokens\": [1], \"labels\": [255]}", "token 255 is outside" },
-        { TASK_LAMBADA, 0, "{\"tokens\": [1], \"labels\": [1], \"text\": \"x\"}", "want an object" },
+        { TASK_LAMBADA, 0, "{\"tokens\": [1], \"labels\": [1], \"text\": \"x\"}",
+          "want an object" },
         { TASK_LAMBADA, 0, "{", "line 1" },
         { TASK_HELLASWAG, 0, "{\"ctx\": \"x\", \"endings\": [\"a\"], \"label\": 0}", "2 to 1000" },
         { TASK_HELLASWAG, 0, "{\"ctx\": \"x\", \"endings\": [\"a\", \"b\"]}", "\"label\"" },
-        { TASK_HELLASWAG, 0, "{\"ctx\": \"x\", \"endings\": [\"a\", \"b\"], \"label\": 2}", "0 to 1" },
+        { TASK_HELLASWAG, 0, "{\"ctx\": \"x\", \"endings\": [\"a\", \"b\"], \"label\": 2}",
+          "0 to 1" },
         { TASK_HELLASWAG, 0, "{\"ctx\": \"x\", \"endings\": [\"a\", \"\"], \"label\": 0}",
           "ending 1: want a string" },
         { TASK_HELLASWAG, 0, "{\"ctx\": \"\", \"endings\": [\"a\", \"b\"], \"label\": 0}",
