@@ -115,6 +115,11 @@ echo '{"tokens":[1,2],"labels":[9]}' >>ties
 evaluate --load ck --task LAMBADA --valid-data ties
 is "$(jq -c .accuracy figures)" 0.5 "the lowest id among equals" || diag "$err"
 near .loss "$(jq -n '300 | log')" 1e-6 "its loss"
+run megatron train --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 16 \
+    --vocab-size 300 --mock-data --micro-batch-size 2 --train-iters 1 --lr 1e-9 --init-method-std 0 \
+    --eval-iters 0 --save mtp --mtp-num-layers 1 --position-embedding-type rope
+evaluate --load mtp --task LAMBADA --valid-data ties
+near .loss "$(jq -n '300 | log')" 1e-6 "layers for multi-token prediction are left out"
 printf 'a b' >short
 evaluate --load ck --tokenizer-type ByteLevel --task perplexity --valid-data short --add-bos
 is "$(jq -c '[.task, .tokens, keys_unsorted]' figures)" \

@@ -193,7 +193,7 @@ static int load (struct infer *infer, struct mg_error *err)
         return -1;
     if (infer->config.resume.weights)
         return 0;
-    source.weights_only = source.no_optimizer = true;
+    source.weights_only = source.no_optimizer = source.no_mtp = true;
     rc = state_load (s->state, &source, &progress, &found, err);
     if (rc == 0)
         rc = mg_error_set (err, ENOENT, "%s: there is no checkpoint", source.dir);
