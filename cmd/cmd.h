@@ -11,6 +11,7 @@
 int cmd_checkpoint (int argc, char **argv);
 int cmd_data (int argc, char **argv);
 int cmd_doctor (int argc, char **argv);
+int cmd_eval (int argc, char **argv);
 int cmd_generate (int argc, char **argv);
 int cmd_launch (int argc, char **argv);
 int cmd_plan (int argc, char **argv);

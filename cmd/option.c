@@ -210,6 +210,25 @@ int cmd_options_check (const struct cmd_option_table *tables, int ntables, int a
     return 0;
 }
 
+int cmd_options_deal (const struct cmd_option_table *table, int argc, char **argv, char **own,
+                      char **other, int *num_other)
+{
+    void *target; // unused
+    bool ours = false;
+    int n = 0;
+
+    own[n++] = argv[0];
+    for (int i = 1; i < argc; i++) {
+        if (strncmp (argv[i], "--", 2) == 0)
+            ours = cmd_options_find (table, 1, argv[i], &target) != NULL;
+        if (ours)
+            own[n++] = argv[i];
+        else
+            other[(*num_other)++] = argv[i];
+    }
+    return n;
+}
+
 void cmd_options_help (const struct cmd_option_table *tables, int ntables)
 {
     for (int i = 0; i < ntables; i++) {

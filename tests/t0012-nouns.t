@@ -32,6 +32,8 @@ data/sample            data/sample_source      fields that sources fill
 data/sample_batches    data/sample_source      a kind of source
 data/sample_gpt        data/sample_source      a kind of source
 infer/generator        t4000                   wants a trained model
+infer/model_tokens     t4000                   wants files beside a model
+infer/scorer           t4002                   wants a trained model
 infer/start            t4000                   the same
 nn/graphs              args/graphs             names
 nn/recompute           args/recompute          names; units: model/model

@@ -48,7 +48,7 @@ content() {
 # printed: standard output, where it is the same from run to run
 printed() {
     case $name in
-        plan* | inspect | index | encode | decode | tokenize) cat work/.stdout ;;
+        eval* | plan* | inspect | index | encode | decode | tokenize) cat work/.stdout ;;
         checkpoint-inspect | verify) sed 's/"save".*//; s/[0-9a-f]\{16\}//' work/.stdout ;;
     esac
 }
@@ -183,6 +183,10 @@ faults verify megatron checkpoint verify s --all
 faults convert megatron checkpoint convert s --output c.st
 faults convert-hf megatron checkpoint convert s --output c.hf --format hf --max-shard-size 9KB
 faults convert-checkpoint megatron checkpoint convert s --output made --format checkpoint
+eval=(megatron eval --load s --tokenizer-type ByteLevel --json)
+faults eval-text "${eval[@]}" --task WIKITEXT103 --valid-data text.txt --overlapping-eval 3
+echo '{"ctx": "ab", "endings": ["c", "de"], "label": 1}' >start/endings
+faults eval-lines "${eval[@]}" --task HELLASWAG --valid-data endings
 cat >start/params.json <<'END'
 [{"name": "a", "shape": [30, 5], "dtype": "fp32"}, {"name": "b", "shape": [7], "dtype": "fp32"}]
 END

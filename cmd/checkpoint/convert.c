@@ -202,7 +202,7 @@ static int read_checkpoint (struct convert_request *request, struct pieces *ours
             mg_error_prefix (err, "%s", place.path);
         else
             rc = checkpoint_load (place.dir, place.iteration, NULL, ours->piece, ours->n, NULL,
-                                  comm, err);
+                                  NULL, comm, err);
     }
     for (size_t i = 0; i < ours->n; i++) {
         char *name = ours->piece[i].name;

@@ -153,26 +153,6 @@ static int check_refused (int argc, char **argv, struct mg_error *err)
     return 0;
 }
 
-/* Deal out the command line: own[0], ... are the options above with their values, other[0], ... the
- * arguments of the model.
- */
-static void deal (const struct cmd_option_table *table, int argc, char **argv, char **own,
-                  int *num_own, char **other, int *num_other)
-{
-    void *target; // unused
-    bool ours = false;
-
-    own[(*num_own)++] = argv[0];
-    for (int i = 1; i < argc; i++) {
-        if (strncmp (argv[i], "--", 2) == 0)
-            ours = cmd_options_find (table, 1, argv[i], &target) != NULL;
-        if (ours)
-            own[(*num_own)++] = argv[i];
-        else
-            other[(*num_other)++] = argv[i];
-    }
-}
-
 static int check_options (const struct generate_options *o, struct mg_error *err)
 {
     int given = (o->prompts.n > 0) + (o->prompt_tokens.n > 0) + (o->prompt_file != NULL);
@@ -191,7 +171,7 @@ static int read_options (struct generate_options *o, int argc, char **argv, char
                          char **other, int *num_other, struct mg_error *err)
 {
     const struct cmd_option_table table = { options, o };
-    int n = 0;
+    int n;
 
     *o = (struct generate_options){
         .tokens = NEW_TOKENS, .sampling = { .temperature = 1 }, .seed = 1234,
@@ -199,7 +179,7 @@ static int read_options (struct generate_options *o, int argc, char **argv, char
     };
     if (check_refused (argc, argv, err) < 0)
         return -1;
-    deal (&table, argc, argv, own, &n, other, num_other);
+    n = cmd_options_deal (&table, argc, argv, own, other, num_other);
     if (cmd_options_read (&table, 1, n, own, err) < 0
         || cmd_options_check (&table, 1, n, own, err) < 0)
         return -1;

@@ -6,146 +6,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cmd/generate/generate.h"
 #include "libcore/args/file.h"
 #include "libcore/base/parse.h"
 #include "libcore/data/json_text.h"
+#include "libcore/infer/model_tokens.h"
 
-enum { PROMPT_FILE_MAX = 1 << 28, CONFIG_MAX = 1 << 20 };
-
-/* --- files beside the weights --- */
-
-/* The path of a file in the directory of the weights; the caller frees it. */
-static char *beside (const char *load, const char *name, struct mg_error *err)
-{
-    const char *slash = strrchr (load, '/');
-    size_t size = strlen (load) + strlen (name) + 2;
-    char *path = malloc (size);
-    struct stat st;
-
-    if (!path) {
-        mg_error_set (err, ENOMEM, "out of memory");
-        return NULL;
-    }
-    if (stat (load, &st) == 0 && S_ISDIR (st.st_mode))
-        snprintf (path, size, "%s/%s", load, name);
-    else
-        snprintf (path, size, "%.*s%s", slash ? (int)(slash + 1 - load) : 0, load, name);
-    return path;
-}
-
-/* Append the ids of a value: a number or a list of numbers. */
-static int append_ids (const json_t *value, struct token_buffer *ids, const char *what,
-                       struct mg_error *err)
-{
-    size_t n = json_is_array (value) ? json_array_size (value) : value ? 1 : 0;
-
-    if (json_is_null (value))
-        return 0;
-    if (token_buffer_reserve (ids, n, err) < 0)
-        return -1;
-    for (size_t i = 0; i < n; i++) {
-        const json_t *id = json_is_array (value) ? json_array_get (value, i) : value;
-
-        if (!json_is_integer (id) || json_integer_value (id) < 0
-            || json_integer_value (id) > INT32_MAX)
-            return mg_error_set (err, EINVAL, "%s: want ids of tokens, 0 to %d", what, INT32_MAX);
-        ids->ids[ids->count++] = (int32_t)json_integer_value (id);
-    }
-    return 0;
-}
-
-static json_t *read_object (const char *path, struct mg_error *err)
-{
-    struct json_text_fault fault;
-    size_t size;
-    char *text = args_file_bytes (path, CONFIG_MAX, &size, err);
-    json_t *value = NULL;
-
-    if (!text)
-        return NULL;
-    if (size > CONFIG_MAX)
-        mg_error_set (err, EFBIG, "%s: more than %d bytes", path, CONFIG_MAX);
-    else if (!(value = json_text_parse (text, size, 0, &fault)))
-        mg_error_set (err, EINVAL, "%s: line %zu: %s", path, fault.line, fault.what);
-    free (text);
-    return value;
-}
-
-/* Tokens that begin and end a text, by generation_config.json. */
-static int read_generation (struct generate_job *job, bool ends, struct mg_error *err)
-{
-    char *path = beside (job->options.load, "generation_config.json", err);
-    struct token_buffer first = { 0 };
-    struct stat st;
-    json_t *config = NULL;
-    int rc = path ? 0 : -1;
-
-    if (path && stat (path, &st) == 0) {
-        rc = (config = read_object (path, err)) ? 0 : -1;
-        if (rc == 0 && ends)
-            rc = append_ids (json_object_get (config, "eos_token_id"), &job->options.terminations,
-                             path, err);
-        if (rc == 0)
-            rc = append_ids (json_object_get (config, "bos_token_id"), &first, path, err);
-        if (rc == 0 && first.count > 0)
-            job->first = first.ids[0];
-    }
-    json_decref (config);
-    free (first.ids);
-    free (path);
-    return rc;
-}
-
-static int make_tokenizer (struct generate_job *job, struct mg_error *err)
-{
-    const struct data_config *data = &job->infer.config.data;
-    struct tokenizer_files files = { .model = NULL };
-    struct stat st;
-    char *path;
-
-    if (data->tokenizer) {
-        job->tokenizer = tokenizer_create (data->tokenizer, &data->tokenizer_files, err);
-        return job->tokenizer ? 0 : -1;
-    }
-    if (!(path = beside (job->options.load, "tokenizer.json", err)))
-        return -1;
-    files.model = path;
-    files.no_special_tokens = data->tokenizer_files.no_special_tokens;
-    if (stat (path, &st) == 0)
-        job->tokenizer = tokenizer_create ("HuggingFaceTokenizer", &files, err);
-    free (path);
-    return job->tokenizer || errno == ENOENT || !files.model ? 0 : -1;
-}
-
-/* Append the tokenizer's end of a document, if nothing else ends a text. */
-static int add_end (struct generate_job *job, struct mg_error *err)
-{
-    struct token_buffer *ends = &job->options.terminations;
-
-    if (!job->tokenizer || ends->count > 0)
-        return 0;
-    if (token_buffer_reserve (ends, 1, err) < 0)
-        return -1;
-    ends->ids[ends->count++] = tokenizer_eod (job->tokenizer);
-    return 0;
-}
+enum { PROMPT_FILE_MAX = 1 << 28 };
 
 int generate_tokenizer (struct generate_job *job, struct mg_error *err)
 {
     bool given = job->options.terminations.count > 0;
     int32_t vocab = job->infer.config.model.config.vocab_size;
+    struct model_tokens tokens;
 
-    job->first = -1;
-    errno = ENOENT;
-    if (make_tokenizer (job, err) < 0 || read_generation (job, !given, err) < 0
-        || add_end (job, err) < 0)
+    if (model_tokens_find (&tokens, job->options.load, &job->infer.config.data, false, err) < 0)
         return -1;
-    if (job->first < 0 && job->tokenizer)
-        job->first = tokenizer_eod (job->tokenizer);
-    if (job->first < 0 && job->options.terminations.count > 0)
+    job->tokenizer = tokens.tokenizer;
+    job->first = tokens.first;
+    if (given)
+        free (tokens.ends.ids);
+    else
+        job->options.terminations = tokens.ends;
+    if (job->first < 0 && given)
         job->first = job->options.terminations.ids[0];
     for (size_t i = 0; given && i < job->options.terminations.count; i++) {
         if (job->options.terminations.ids[i] >= vocab)
@@ -258,7 +142,7 @@ static int add_line (struct generate_job *job, const char *line, size_t size, si
         if (rc == 0)
             rc = generate_add_text (job, bytes.size > 0 ? bytes.data : "", bytes.size, err);
     } else if (json_is_array (tokens) && !text) {
-        rc = (t = add (job, err)) ? append_ids (tokens, &t->tokens, what, err) : -1;
+        rc = (t = add (job, err)) ? model_tokens_append (tokens, what, &t->tokens, err) : -1;
         if (rc == 0)
             rc = complete (job, t, err);
     } else

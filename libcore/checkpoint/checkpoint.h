@@ -87,7 +87,8 @@ int64_t checkpoint_latest (const char *dir, struct mg_error *err);
 
 /* Read checkpoint 'iteration' into the values and the pieces, owned or not.  Shapes and dtypes
  * must agree.  If 'all_of' is not NULL, the pieces of all ranks must name every tensor of the
- * checkpoint whose name begins with 'all_of'; it is the same on every rank.  'values' may be
+ * checkpoint whose name begins with 'all_of', and not with 'but' (NULL: no exception); both are the
+ * same on every rank.  'values' may be
  * NULL, and n may be 0.  Collective over 'comm'; all ranks get the same result.
  *
  * Values are only filled on success.  Pieces are filled after all checks that need no data; if a
@@ -100,7 +101,7 @@ int64_t checkpoint_latest (const char *dir, struct mg_error *err);
  */
 int checkpoint_load (const char *dir, int64_t iteration, struct checkpoint_value *values,
                      const struct piece *pieces, size_t n, const char *all_of,
-                     struct mg_comm *comm, struct mg_error *err);
+                     const char *but, struct mg_comm *comm, struct mg_error *err);
 
 /* The checkpoints that checkpoint_prune() keeps. */
 struct checkpoint_keep {

@@ -149,7 +149,8 @@ static int check_pieces (const struct load *load, const struct piece *pieces, si
  * model would load a part of a larger one.
  */
 static int check_all_named (const struct load *load, const struct piece *pieces, size_t n,
-                            const char *all_of, struct mg_comm *comm, struct mg_error *err)
+                            const char *all_of, const char *but, struct mg_comm *comm,
+                            struct mg_error *err)
 {
     const struct roster *roster = load->manifest->roster;
     char names[NAMES_MAX] = "";
@@ -167,7 +168,10 @@ static int check_all_named (const struct load *load, const struct piece *pieces,
     if (rc == 0)
         rc = mg_comm_all_reduce (comm, named, roster->num_tensors, MG_INT64, MG_MAX, NULL, err);
     for (size_t i = 0; rc == 0 && i < roster->num_tensors; i++) {
-        if (!named[i] && strncmp (roster->tensors[i].name, all_of, strlen (all_of)) == 0)
+        const char *name = roster->tensors[i].name;
+
+        if (!named[i] && strncmp (name, all_of, strlen (all_of)) == 0
+            && (!but || strncmp (name, but, strlen (but)) != 0))
             add_name (names, left++, roster->tensors[i].name);
     }
     if (rc == 0 && left > 0)
@@ -293,7 +297,7 @@ static int read_pieces (const struct load *load, struct mg_error *err)
 
 int checkpoint_load (const char *dir, int64_t iteration, struct checkpoint_value *values,
                      const struct piece *pieces, size_t n, const char *all_of,
-                     struct mg_comm *comm, struct mg_error *err)
+                     const char *but, struct mg_comm *comm, struct mg_error *err)
 {
     struct load load = { .path = NULL };
     struct mg_error why;
@@ -309,7 +313,7 @@ int checkpoint_load (const char *dir, int64_t iteration, struct checkpoint_value
         rc = exchange_agree (comm, rc, &why);
     }
     if (rc == 0 && all_of)
-        rc = check_all_named (&load, pieces, n, all_of, comm, &why);
+        rc = check_all_named (&load, pieces, n, all_of, but, comm, &why);
     if (rc == 0)
         rc = exchange_agree (comm, read_pieces (&load, &why), &why);
     if (rc == 0)

@@ -39,6 +39,7 @@ struct tokenizer_files {
     const char *model; /* --tokenizer-model, a tokenizer.json or its directory */
     bool no_special_tokens; /* --tokenizer-hf-no-include-special-tokens: put no tokens
                              * before or after a text */
+    bool no_eod;            /* the caller needs no end of a document: tokenizer_eod() may be -1 */
     int32_t vocab_size; /* --vocab-size, for NullTokenizer alone; 0: not given */
     bool has_eod;       /* --null-tokenizer-eod-id is given ... */
     int32_t eod;        /* ... with this value */
@@ -61,7 +62,7 @@ struct tokenizer_ops {
     int (*fork) (const void *impl, void **other, struct mg_error *err);
     /* Number of ids, 0..vocab_size-1. Required. */
     int32_t (*vocab_size) (const void *impl);
-    /* Id that ends a document. Required. */
+    /* Id that ends a document; -1, if 'files' had no_eod set: none does.  Required. */
     int32_t (*eod) (const void *impl);
     /* Returns the bytes of a token, valid until the next call; 0 <= id < vocab_size.  An
      * id that is no text has no bytes.  Required. */

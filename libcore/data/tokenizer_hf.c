@@ -75,6 +75,12 @@ static int create (const struct tokenizer_files *files, void **impl, struct mg_e
 
     if (!(json = tokenizer_json_read (files->model, err)))
         return -1;
+    if (json->eod < 0 && !files->no_eod) {
+        tokenizer_json_destroy (json);
+        return mg_error_set (err, EINVAL, "%s: no token that ends a document: want \"eos_token\" "
+                             "in tokenizer_config.json beside it, or a token <|endoftext|>, "
+                             "<|end_of_text|>, </s> or <eos>", files->model);
+    }
     if (create_fork (json, !files->no_special_tokens, &t, err) < 0) {
         tokenizer_json_destroy (json);
         return -1;

@@ -36,7 +36,7 @@ struct tokenizer_json {
     struct added_tokens *normalized; /* and after */
     struct token_table shown;        /* the text of each id */
     int32_t num_ids;                 /* one more than the largest id */
-    int32_t eod;
+    int32_t eod;                     /* ends a document; -1: no token does */
     struct token_buffer before, after; /* ids that a model expects before and after a text */
 };
 

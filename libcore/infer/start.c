@@ -26,10 +26,11 @@ static int is_checkpoint (const char *path, struct mg_error *err)
 }
 
 /* Arguments that say how a model is trained. */
-static void leave_out_training (struct train_args *args)
+static void leave_out_training (struct train_args *args, bool scores)
 {
     args->skip_train = true;
-    args->micro_batch_size = 1;
+    if (!scores || args->micro_batch_size == TRAIN_UNSET)
+        args->micro_batch_size = 1;
     args->mtp_layers = 0;
     args->hidden_dropout = args->attention_dropout = 0;
     args->moe.capacity_factor = TRAIN_UNSET;
@@ -74,7 +75,7 @@ static int parse (struct infer *infer, struct mg_error *err)
         infer->words[n++] = c->argv[i];
     if (train_args_read_run (n, infer->words, args, err) < 0)
         return -1;
-    leave_out_training (args);
+    leave_out_training (args, c->scores);
     return 0;
 }
 
@@ -82,11 +83,16 @@ static int parse (struct infer *infer, struct mg_error *err)
 static void set_length (struct infer *infer)
 {
     struct generator_config *g = &infer->given.generator;
+    struct train_args *args = &infer->args;
+    int usual = args->max_positions > 0 && args->max_positions < INFER_LENGTH
+                    ? args->max_positions : INFER_LENGTH;
 
     if (g->length == 0)
-        g->length = infer->args.max_positions > 0 && infer->args.max_positions < INFER_LENGTH
-                        ? infer->args.max_positions : INFER_LENGTH;
-    infer->args.seq_length = (int)g->length;
+        g->length = usual;
+    if (!infer->given.scores)
+        args->seq_length = (int)g->length;
+    else if (args->seq_length == TRAIN_UNSET)
+        args->seq_length = usual;
 }
 
 static int configure (struct infer *infer, struct mg_error *err)
@@ -98,12 +104,24 @@ static int configure (struct infer *infer, struct mg_error *err)
     set_length (infer);
     infer->parsed = true;
     run_config_init (c, &infer->args);
-    if (generator_plan (&infer->given.generator, &c->model, err) < 0
-        || train_args_check_types (&infer->args, err) < 0 || run_config_geometry (c, err) < 0
+    if (!infer->given.scores && generator_plan (&infer->given.generator, &c->model, err) < 0)
+        return -1;
+    if (train_args_check_types (&infer->args, err) < 0 || run_config_geometry (c, err) < 0
         || run_config_check_rules (c, err) < 0 || run_config_model (c, err) < 0
         || run_config_stages (c, err) < 0)
         return -1;
     return run_config_check_model (c, err);
+}
+
+/* The batch of a scorer that is not given: pipelines need some microbatches to be busy, a multiple
+ * of those of an interleaved group.
+ */
+static void set_batch (struct run_config *c)
+{
+    int64_t group = c->microbatch_group > c->geometry.pp ? c->microbatch_group : c->geometry.pp;
+
+    if (c->batches.global_batch == 0 && !c->batches.steps && c->geometry.pp > 1)
+        c->batches.global_batch = 4 * group * c->batches.micro_batch * geometry_dp (&c->geometry);
 }
 
 /* A session_check_f. */
@@ -114,8 +132,13 @@ static int check_world (void *arg, int world, struct mg_error *err)
 
     c->geometry.world = world;
     if (geometry_validate (&c->geometry, err) < 0 || run_config_check_rules (c, err) < 0
-        || run_config_check_buffers (c, err) < 0
-        || !(infer->batches = run_config_batches (c, geometry_dp (&c->geometry), err))) {
+        || run_config_check_buffers (c, err) < 0) {
+        infer->misused = true;
+        return -1;
+    }
+    if (infer->given.scores)
+        set_batch (c);
+    if (!(infer->batches = run_config_batches (c, geometry_dp (&c->geometry), err))) {
         infer->misused = true;
         return -1;
     }
@@ -127,7 +150,8 @@ static int check_world (void *arg, int world, struct mg_error *err)
 static int plan (struct infer *infer, struct mg_error *err)
 {
     struct session *s = &infer->session;
-    struct generator_bytes bytes;
+    struct generator_bytes bytes = { 0, 0 };
+    struct batch_size batch;
     struct memory_advice advice;
     struct memory_room room = {
         .ranks = bootstrap_info (s->bootstrap)->local_size,
@@ -136,9 +160,14 @@ static int plan (struct infer *infer, struct mg_error *err)
         .host = (double)device_available (job_host (s->job)),
     };
 
-    if (session_build (s, infer->batches, 1, err) < 0)
+    num_microbatches_at (infer->batches, 0, &batch);
+    if (session_build (s, infer->batches, infer->given.scores ? batch.num_microbatches : 1, err)
+        < 0)
         return -1;
-    bytes = generator_bytes (&infer->given.generator, s->parts.model);
+    if (infer->given.scores)
+        bytes.host = scorer_host_bytes (s->parts.model);
+    else
+        bytes = generator_bytes (&infer->given.generator, s->parts.model);
     s->memory.bytes[MEMORY_WORKSPACE] += bytes.device;
     s->memory.bytes[MEMORY_STAGING] += bytes.host;
     advice = train_advice (&infer->config, s->job);
@@ -164,11 +193,23 @@ static int load (struct infer *infer, struct mg_error *err)
         return -1;
     if (infer->config.resume.weights)
         return 0;
-    source.weights_only = source.no_optimizer = true;
+    source.weights_only = source.no_optimizer = source.no_mtp = true;
     rc = state_load (s->state, &source, &progress, &found, err);
     if (rc == 0)
         rc = mg_error_set (err, ENOENT, "%s: there is no checkpoint", source.dir);
     return accord_common (&s->accord, rc < 0 ? -1 : 0);
+}
+
+static int make_scorer (struct infer *infer, struct mg_error *err)
+{
+    struct session *s = &infer->session;
+    struct scorer_config config = { .micro_batch = infer->config.model.micro_batch_size };
+    struct batch_size batch;
+
+    num_microbatches_at (infer->batches, 0, &batch);
+    config.batch = batch.running;
+    infer->scorer = scorer_create (&config, &s->parts, s->job, err);
+    return accord_agree (&s->accord, infer->scorer ? 0 : -1, err);
 }
 
 static int set_up (struct infer *infer, struct mg_error *err)
@@ -178,6 +219,8 @@ static int set_up (struct infer *infer, struct mg_error *err)
     if (accord_agree (&s->accord, plan (infer, err), err) < 0
         || accord_agree (&s->accord, bind (infer, err), err) < 0 || load (infer, err) < 0)
         return -1;
+    if (infer->given.scores)
+        return make_scorer (infer, err);
     infer->generator = generator_create (&infer->given.generator, &s->parts, s->job, err);
     return infer->generator ? 0 : -1;
 }
@@ -203,27 +246,51 @@ int infer_start (struct infer *infer, const struct infer_config *config, struct 
     return rc;
 }
 
+/* What the passes have room for. */
+static void describe_passes (const struct infer *infer)
+{
+    const struct generator_config *g = &infer->given.generator;
+    FILE *to = infer->given.errors;
+    struct batch_size batch;
+
+    if (!infer->given.scores) {
+        fprintf (to, "%d requests of %" PRId64 " positions, passes of %" PRId64 " rows",
+                 g->requests, g->length, g->rows);
+        return;
+    }
+    num_microbatches_at (infer->batches, 0, &batch);
+    fprintf (to, "sequences of %d positions, %d a pass, %" PRId64 " a batch",
+             infer->config.model.config.seq_length, infer->config.model.micro_batch_size,
+             batch.running);
+}
+
 void infer_describe (const struct infer *infer)
 {
     const struct session *s = &infer->session;
-    const struct generator_config *g = &infer->given.generator;
     const struct grid *grid = job_grid (s->job);
     const double mib = 1 << 20;
     size_t caches = model_cache_bytes (s->parts.model);
     int world = job_world (s->job), threads = device_threads (job_device (s->job));
+    int cp = grid_size (grid, false, MG_AXIS_CP);
+    FILE *to = infer->given.errors;
 
     if (job_rank (s->job) != 0)
         return;
-    fprintf (infer->given.errors,
-             "%d rank%s = tp %d x pp %d x dp %d, %d thread%s a rank; %" PRId64 " parameters; %d "
-             "requests of %" PRId64 " positions, passes of %" PRId64 " rows; rank 0 takes %.1f "
-             "MiB for parameters, %.1f MiB for caches, %.1f MiB for activations\n",
-             world, world == 1 ? "" : "s", grid_size (grid, false, MG_AXIS_TP),
+    fprintf (to, "%d rank%s = tp %d x ", world, world == 1 ? "" : "s",
+             grid_size (grid, false, MG_AXIS_TP));
+    if (cp > 1)
+        fprintf (to, "cp %d x ", cp);
+    fprintf (to, "pp %d x dp %d, %d thread%s a rank; %" PRId64 " parameters; ",
              grid_size (grid, false, MG_AXIS_PP), grid_size (grid, false, MG_AXIS_DP), threads,
-             threads == 1 ? "" : "s", model_sizes_of (s->parts.model)->parameters, g->requests,
-             g->length, g->rows, (double)memory_state (&s->memory) / mib, (double)caches / mib,
+             threads == 1 ? "" : "s", model_sizes_of (s->parts.model)->parameters);
+    describe_passes (infer);
+    fprintf (to, "; rank 0 takes %.1f MiB for parameters, ",
+             (double)memory_state (&s->memory) / mib);
+    if (!infer->given.scores)
+        fprintf (to, "%.1f MiB for caches, ", (double)caches / mib);
+    fprintf (to, "%.1f MiB for activations\n",
              (double)(memory_activations (&s->memory) - (int64_t)caches) / mib);
-    fflush (infer->given.errors);
+    fflush (to);
 }
 
 /* --- the end --- */
@@ -259,6 +326,7 @@ static void free_parts (struct infer *infer)
         return;
     }
     generator_destroy (infer->generator);
+    scorer_destroy (infer->scorer);
     state_destroy (s->state);
     train_parts_destroy (&s->parts);
     if (s->job) {

@@ -1,8 +1,9 @@
-/* start - from the arguments of a program that generates to its generator.
+/* start - from the arguments of a program that uses a trained model to its generator or scorer.
  *
  * The arguments of the model come from what is loaded: a checkpoint's directory, a file of weights,
  * a directory of Hugging Face's.  Further arguments are those of "megatron train" about layouts,
  * types, devices and tokenizers; if they have --num-layers, they describe the model instead.
+ * A scorer's length of sequences, micro batch and global batch are among them.
  * Nothing is trained: there are no gradients, layers for multi-token prediction are left out, and a
  * capacity of experts drops nothing.
  */
@@ -12,6 +13,7 @@
 #include <stdio.h>
 
 #include "libcore/infer/generator.h"
+#include "libcore/infer/scorer.h"
 #include "libcore/train/session.h"
 #include "libcore/train/timers.h"
 
@@ -21,6 +23,8 @@ enum { INFER_REQUESTS = 8, INFER_ROWS = 512, INFER_LENGTH = 2560 }; /* defaults,
 struct infer_config {
     const char *program; /* for reports */
     const char *load;
+    bool scores; /* a scorer is made, no generator: sequences have --seq-length positions, or else
+                    those of the model, INFER_LENGTH at most */
     struct generator_config generator; /* length 0: the positions of the model, INFER_LENGTH at
                                           most */
     int argc;     /* further arguments, from the first on */
@@ -36,13 +40,14 @@ struct infer {
     struct session session;
     struct num_microbatches *batches;
     struct timers timers; /* none runs */
-    struct generator *generator;
+    struct generator *generator; /* one of the two */
+    struct scorer *scorer;
     bool parsed, failed, misused;
 };
 
-/* Join the job, make the model, load its weights, make the generator.  The configuration's texts
- * outlive the object.  On failure -1 and a text; infer_leave() then ends this rank's part.
- * Collective.
+/* Join the job, make the model, load its weights, make the generator or the scorer.  The
+ * configuration's texts outlive the object.  On failure -1 and a text; infer_leave() then
+ * ends this rank's part.  Collective.
  */
 int infer_start (struct infer *infer, const struct infer_config *config, struct mg_error *err);
 

@@ -286,6 +286,23 @@ int model_continue (const struct model *m, const struct nn_sequence *sequence, i
  */
 const struct tensor *model_logits (const struct model *m);
 
+/* What the last forward pass through a slot of the last chunk found out about each label, in device
+ * memory: the rows have the order of the input "labels".  Sums and maxima are over all
+ * tensor-parallel ranks, logits are this rank's columns (kern_xent_max, kern_xent_sum).  The loss
+ * of a label is log (sum) - target; no logit is above the label's if target is 0.
+ */
+struct model_scores {
+    int64_t tokens;            /* rows */
+    const float *sum, *target; /* [tokens] each, one behind the other */
+    const float *max;          /* [tokens] */
+    const float *logits;       /* [tokens][nn.local_vocab] */
+};
+
+/* For a pass of a shape (NULL: that of training) of a model without caches and without layers for
+ * multi-token prediction, on a rank that holds the last stage.
+ */
+struct model_scores model_scores (const struct model *m, const struct nn_shape *shape, int slot);
+
 /* Bytes of all caches of this rank, which model_activation_bytes() counts, too. */
 size_t model_cache_bytes (const struct model *m);
 

@@ -52,17 +52,37 @@ void *model_gradient (const struct model *m, int chunk, int slot)
     return slot_of (m, chunk, slot)->gradient.data;
 }
 
-const struct tensor *model_logits (const struct model *m)
+/* A tensor of the model's last layer in a slot; NULL: this rank does not have it. */
+static const struct tensor *head_tensor (const struct model *m, int slot, const char *name)
 {
     int chunk = m->num_chunks - 1;
     const struct chunk *c = &m->chunk[chunk];
     const struct layer_spec *spec = c->layer[c->num_layers - 1].spec;
 
     for (int i = 1; model_has_loss (m) && i <= spec->num_tensors; i++) {
-        if (strcmp (spec->tensor[i].name, "logits") == 0)
-            return &slot_of (m, chunk, 0)->tensor[c->tensor[c->num_layers - 1] + (size_t)i];
+        if (strcmp (spec->tensor[i].name, name) == 0)
+            return &slot_of (m, chunk, slot)->tensor[c->tensor[c->num_layers - 1] + (size_t)i];
     }
     return NULL;
+}
+
+const struct tensor *model_logits (const struct model *m)
+{
+    return head_tensor (m, 0, "logits");
+}
+
+struct model_scores model_scores (const struct model *m, const struct nn_shape *shape, int slot)
+{
+    const struct tensor *sums = head_tensor (m, slot, "softmax sums");
+    struct model_scores s = {
+        .tokens = shape_of (m, shape)->tokens,
+        .sum = tensor_at (sums, 0),
+        .max = head_tensor (m, slot, "softmax maxima")->data,
+        .logits = head_tensor (m, slot, "logits")->data,
+    };
+
+    s.target = s.sum + s.tokens;
+    return s;
 }
 
 /* Call the hook, if there is one, for a layer's parameters. */

@@ -160,6 +160,20 @@ const void *nn_weight (const struct nn *nn, const struct param *w, void *convert
     return kern_cast (nn->kern, &cast, nn->compute, err) < 0 ? NULL : cast.y;
 }
 
+int64_t nn_first_column (const struct nn *nn)
+{
+    return nn->tp_rank * nn->local_vocab;
+}
+
+int64_t nn_valid_columns (const struct nn *nn)
+{
+    int64_t valid = nn->config.vocab_size - nn_first_column (nn);
+
+    if (valid < 0)
+        return 0;
+    return valid > nn->local_vocab ? nn->local_vocab : valid;
+}
+
 int nn_all_reduce (const struct nn *nn, float *buf, int64_t count, enum mg_reduce_op op,
                    struct mg_error *err)
 {

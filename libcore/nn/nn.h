@@ -254,6 +254,12 @@ struct param;
 const void *nn_weight (const struct nn *nn, const struct param *w, void *converted,
                        struct mg_error *err);
 
+/* The first of this rank's nn->local_vocab columns of logits, as an id; the number of these columns
+ * that are ids of the vocabulary: those behind them are padding.
+ */
+int64_t nn_first_column (const struct nn *nn);
+int64_t nn_valid_columns (const struct nn *nn);
+
 /* All-reduce of float32 over the tensor-parallel group, on the compute stream. */
 int nn_all_reduce (const struct nn *nn, float *buf, int64_t count, enum mg_reduce_op op,
                    struct mg_error *err);

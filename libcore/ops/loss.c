@@ -7,21 +7,6 @@
 
 #include "libcore/ops/ops.h"
 
-/* First of the local columns, and those that belong to the true vocabulary: the rest is padding. */
-static int64_t first_column (const struct nn *nn)
-{
-    return nn->tp_rank * nn->local_vocab;
-}
-
-static int64_t valid_columns (const struct nn *nn)
-{
-    int64_t valid = nn->config.vocab_size - first_column (nn);
-
-    if (valid < 0)
-        return 0;
-    return valid > nn->local_vocab ? nn->local_vocab : valid;
-}
-
 /* The sums of all ranks' columns. */
 static int sum_up (const struct pass *pass, const struct phase *phase, struct mg_error *err)
 {
@@ -31,7 +16,7 @@ static int sum_up (const struct pass *pass, const struct phase *phase, struct mg
     const struct kern_xent_max max = {
         .tokens = tokens,
         .cols = nn->local_vocab,
-        .valid = valid_columns (nn),
+        .valid = nn_valid_columns (nn),
         .logits = pass_data (pass, phase, LOSS_LOGITS),
         .max = pass_data (pass, phase, LOSS_MAX),
     };
@@ -39,7 +24,7 @@ static int sum_up (const struct pass *pass, const struct phase *phase, struct mg
         .tokens = tokens,
         .cols = nn->local_vocab,
         .valid = max.valid,
-        .first = first_column (nn),
+        .first = nn_first_column (nn),
         .logits = max.logits,
         .max = max.max,
         .label = pass_data (pass, phase, LOSS_LABELS),
@@ -99,8 +84,8 @@ static int cross_entropy_bwd (const struct pass *pass, const struct phase *phase
     const struct kern_xent_bwd k = {
         .tokens = pass->shape->tokens,
         .cols = nn->local_vocab,
-        .valid = valid_columns (nn),
-        .first = first_column (nn),
+        .valid = nn_valid_columns (nn),
+        .first = nn_first_column (nn),
         .logits = pass_data (pass, phase, LOSS_LOGITS),
         .max = pass_data (pass, phase, LOSS_MAX),
         .sum = pass_data (pass, phase, LOSS_SUMS),

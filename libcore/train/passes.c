@@ -60,12 +60,16 @@ static int fill (struct passes *p, const struct sched_step *step, struct mg_erro
 static int forward (void *arg, const struct sched_step *step, struct mg_error *err)
 {
     struct passes *p = arg;
+    bool last = model_has_loss (p->model) && step->chunk == model_num_chunks (p->model) - 1;
 
     if (fill (p, step, err) < 0)
         return -1;
     if (p->mode.check)
         p->mode.check->microbatch = step->microbatch;
-    return model_forward (p->model, &p->mode, step->chunk, step->slot, err);
+    if (model_forward (p->model, &p->mode, step->chunk, step->slot, err) < 0)
+        return -1;
+    return last && p->run && p->run->passed
+               ? p->run->passed (p->run->arg, step->microbatch, step->slot, err) : 0;
 }
 
 static int backward (void *arg, const struct sched_step *step, struct mg_error *err)

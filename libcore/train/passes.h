@@ -55,11 +55,15 @@ int passes_check (const struct passes *p, int64_t from, int64_t to, struct mg_er
 typedef int (*passes_fetch_f) (void *arg, int microbatch, const struct nn_inputs *in,
                                struct mg_error *err);
 
-/* The function that fills the inputs of passes, and the model's mode. */
+/* The functions that fill the inputs of passes and read their results, and the model's mode. */
 struct passes_run {
     passes_fetch_f fetch;
     void *arg;
     struct model_mode mode;
+    /* Called behind each forward pass through the model's last stage, while the slot has its
+     * results (model_scores()), before 'fetch' is called again.  NULL: nothing is to be done.
+     */
+    int (*passed) (void *arg, int microbatch, int slot, struct mg_error *err);
 };
 
 /* Run the passes of an iteration of 'num_microbatches' microbatches. */

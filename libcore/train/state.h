@@ -78,6 +78,7 @@ struct state_source {
     bool upcycle;          /* the checkpoint is of a dense model (upcycle.h); only with
                             * weights_only */
     bool weights_only;     /* for the beginning of a run: the progress does not change */
+    bool no_mtp;           /* tensors of layers for multi-token prediction are left out */
     bool no_optimizer;     /* moments, their steps and the loss scale are not loaded, and
                               the schedule begins anew */
     enum lr_prefer prefer; /* if the schedule differs; with LR_PREFER_OWN the run's

@@ -183,7 +183,8 @@ static int read_tensors (struct state *s, const struct state_source *from, int64
     if (rc == 0 && from->upcycle)
         rc = exchange_agree (comm, upcycle_begin (&u, s->config, list.piece, list.n, err), err);
     if (rc == 0)
-        rc = checkpoint_load (from->dir, iteration, NULL, list.piece, list.n, all_of, comm, err);
+        rc = checkpoint_load (from->dir, iteration, NULL, list.piece, list.n, all_of,
+                              from->no_mtp ? "model.mtp." : NULL, comm, err);
     if (from->upcycle)
         rc = exchange_agree (comm, upcycle_end (&u, list.piece, list.n, rc, err), err);
     if (rc < 0) /* on all ranks */
@@ -255,7 +256,7 @@ static int read_values (struct state *s, const struct state_source *from, int64_
     state_name_values (values, NUM_LOADED);
     values[VALUE_HEADS].integer = s->heads;
     values[VALUE_DECOUPLED_LR].real = -1;
-    if (checkpoint_load (from->dir, iteration, values, NULL, 0, NULL,
+    if (checkpoint_load (from->dir, iteration, values, NULL, 0, NULL, NULL,
                          job_control (s->job), err) < 0)
         return -1;
     if (values[VALUE_HEADS].integer != s->heads)

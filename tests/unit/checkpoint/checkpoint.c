@@ -79,7 +79,7 @@ static void load (struct mg_comm *comm, void *arg)
     if (run->spoil)
         run->spoil (&m, rank);
     run->err[rank].text[0] = '\0';
-    run->rc[rank] = checkpoint_load (run->dir, run->iteration, values, m.pieces, m.n, "",
+    run->rc[rank] = checkpoint_load (run->dir, run->iteration, values, m.pieces, m.n, "", NULL,
                                      comm, &run->err[rank]);
     run->errnum[rank] = errno;
     run->wrong[rank] = model_check (&m, run->seed);

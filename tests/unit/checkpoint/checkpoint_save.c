@@ -103,7 +103,7 @@ static void load (struct mg_comm *comm, void *arg)
     struct model m;
 
     model_create (&m, model_small, model_small_count, MODEL_ROWS, rank, RANKS);
-    run->rc[rank] = checkpoint_load (run->dir, run->iteration, values, m.pieces, m.n, "",
+    run->rc[rank] = checkpoint_load (run->dir, run->iteration, values, m.pieces, m.n, "", NULL,
                                      comm, &run->err[rank]);
     run->wrong[rank] = model_check (&m, 1) + (values[0].integer != run->iteration * 16);
     model_destroy (&m);

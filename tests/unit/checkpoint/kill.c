@@ -52,7 +52,7 @@ static void load (struct mg_comm *comm, void *arg)
     struct model m;
 
     model_create (&m, model_small, model_small_count, MODEL_WHOLE, 0, 1);
-    run->rc = checkpoint_load (run->dir, run->iteration, values, m.pieces, m.n, "",
+    run->rc = checkpoint_load (run->dir, run->iteration, values, m.pieces, m.n, "", NULL,
                                comm, &run->err);
     run->saves = values[0].integer;
     run->wrong = model_check (&m, (unsigned int)run->saves);

@@ -42,7 +42,7 @@ static int load (const char *dir, const struct model *m, struct mg_comm *comm,
     };
 
     if (checkpoint_latest (dir, err) != ITERATION
-        || checkpoint_load (dir, ITERATION, values, m->pieces, m->n, "", comm, err) < 0)
+        || checkpoint_load (dir, ITERATION, values, m->pieces, m->n, "", NULL, comm, err) < 0)
         return -1;
     if (values[0].real != 0.1 || model_check (m, SEED) != 0)
         return mg_error_set (err, EILSEQ, "it is not what was saved");
