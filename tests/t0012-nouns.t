@@ -7,7 +7,7 @@
 # What is tested under another name: FOLDER/NOUN, a unit test FOLDER/NAME or a system test tNNNN,
 # and why.
 rows='
-kernels/check          kernels/gemm            what a backend asks of a call, each in its op's test
+kernels/check          kernels/gemm            what every backend asks of a call
 kernels/expert_bias    kernels/expert_act      biases and activations of experts are one test
 kernels/flash          kernels/attention       blocks of attention, which only attention calls
 kernels/jitter         kernels/gemm_double     a row of the operations before a router

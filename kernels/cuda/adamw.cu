@@ -187,7 +187,7 @@ int cuda_adamw_largest (const struct cuda_call *call, const struct kern_adamw_la
 {
     const struct scalars s = scalars_of (&a->update);
     int64_t blocks = (a->update.n + CUDA_THREADS - 1) / CUDA_THREADS;
-    unsigned parts = blocks < CUDA_PARTS ? (unsigned)blocks : (unsigned)CUDA_PARTS;
+    unsigned parts = cuda_blocks (blocks < CUDA_PARTS ? blocks : (int64_t)CUDA_PARTS);
     uint3 *part = (uint3 *)call->scratch;
 
     if (check (&a->update, err) < 0

@@ -458,6 +458,11 @@ bool device_is_apart (const struct mg_device *device)
     return device->ops->apart;
 }
 
+bool device_has_graphs (const struct mg_device *device)
+{
+    return device->ops->graph != NULL;
+}
+
 void device_fail (struct mg_device *device, const char *text)
 {
     queue_fail (device->queue, text);

@@ -151,6 +151,9 @@ size_t device_available (const struct mg_device *device);
  */
 bool device_is_apart (const struct mg_device *device);
 
+/* True if work of the device can be captured in graphs (graph.h). */
+bool device_has_graphs (const struct mg_device *device);
+
 /* Mark the device as failed: every present and later wait on its streams and events ends with this
  * text.  Any thread may call it.
  */

@@ -449,6 +449,11 @@ struct model *model_create (const struct model_spec *spec, const struct job *job
         return NULL;
     if (check_experts (&spec->config, &layout, err) < 0)
         return NULL;
+    if (spec->graphs.impl != GRAPHS_NONE && !device_has_graphs (job_device (job))) {
+        mg_error_set (err, ENOTSUP, "model: device %s has no graphs yet: no --cuda-graph-impl",
+                      device_name (job_device (job)));
+        return NULL;
+    }
     if (!(m = calloc (1, sizeof (*m)))) {
         mg_error_set (err, ENOMEM, "model: out of memory");
         return NULL;
