@@ -544,8 +544,8 @@ const struct train_arg train_arg_table[] = {
     REAL_ROW ("stall-warning-minutes", stall_minutes, 0, 1e5, 0,
               "tell who waits for whom after such a wait, 0: never (default 0)"),
     TEXT_ROW ("device", device, NULL, "NAME[:N]",
-              "what computes: cpu (the default) or cuda, one rank on an NVIDIA GPU; N: which device "
-              "of that name, from 0 on"),
+              "what computes: cpu (the default) or cuda, one rank on an NVIDIA GPU; N: which "
+              "device of that name, from 0 on"),
     TEXT_ROW ("distributed-backend", backend, NULL, "NAME",
               "what ranks talk through: mpi or ucx (default: mpi if it is there; nccl and gloo "
               "mean the default)"),
