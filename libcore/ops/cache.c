@@ -219,39 +219,59 @@ const struct layer_op op_cache_latents = {
     .fwd = latents_fwd,
 };
 
-/* The keys and values of 'rows' positions from the latents at 'from' on. */
-static int make_keys (const struct pass *pass, const struct phase *phase, const void *weight,
-                      const void *from, int64_t rows, struct mg_error *err)
+/* Rows of a product that makes keys and values.  The number is the same for sequences of all
+ * lengths, since libraries of products prepare each shape of a product anew.
+ */
+enum { KEYS_BLOCK = 64 };
+
+/* The keys and values of 'rows' positions, from row 'first' on, of the latents at 'from'. */
+static int make_block (const struct pass *pass, const struct phase *phase, const void *weight,
+                       const void *from, int64_t first, int64_t rows, struct mg_error *err)
 {
     const struct nn *nn = pass->nn;
     const struct model_latent *l = &nn->config.latent;
     const struct param *w = pass_param (pass, phase, CACHED_WEIGHT);
     const struct tensor *key = pass_tensor (pass, phase, ATTENTION_KEY);
     const struct tensor *value = pass_tensor (pass, phase, ATTENTION_VALUE);
-    int64_t width = l->kv_rank + l->rope_dim;
+    int64_t width = l->kv_rank + l->rope_dim, at = first * value->shape[1];
+    const char *latents = (const char *)from + (size_t)(first * width) * mg_dtype_size (nn->dtype);
     const struct kern_gemm g = {
         .trans_b = true,
-        .m = rows, .n = w->extent[0], .k = w->extent[1], .a = from, .lda = width,
-        .b = weight, .ldb = w->extent[1], .c = tensor_at (value, 0), .ldc = value->shape[1],
+        .m = rows, .n = w->extent[0], .k = w->extent[1], .a = latents, .lda = width,
+        .b = weight, .ldb = w->extent[1], .c = tensor_at (value, at), .ldc = value->shape[1],
         .dtype = nn->dtype, .c_dtype = nn->dtype,
     };
     const struct kern_copy own = {
         .rows = rows, .heads = nn->local_heads, .cols = l->qk_dim,
-        .x = tensor_at (value, 0), .x_stride = value->shape[1], .x_stride_h = l->qk_dim + l->v_dim,
-        .y = tensor_at (key, 0), .y_stride = key->shape[1], .y_stride_h = nn->head_dim,
+        .x = tensor_at (value, at), .x_stride = value->shape[1], .x_stride_h = l->qk_dim + l->v_dim,
+        .y = tensor_at (key, first * key->shape[1]), .y_stride = key->shape[1],
+        .y_stride_h = nn->head_dim,
         .dtype = nn->dtype,
     };
     struct kern_copy shared = own;
 
     shared.cols = l->rope_dim;
-    shared.x = (const char *)from + (size_t)l->kv_rank * mg_dtype_size (nn->dtype);
+    shared.x = latents + (size_t)l->kv_rank * mg_dtype_size (nn->dtype);
     shared.x_stride = width;
     shared.x_stride_h = 0;
-    shared.y = tensor_at (key, l->qk_dim);
+    shared.y = tensor_at (key, first * key->shape[1] + l->qk_dim);
     if (kern_gemm (nn->kern, &g, nn->compute, err) < 0
         || kern_copy (nn->kern, &own, nn->compute, err) < 0)
         return -1;
     return kern_copy (nn->kern, &shared, nn->compute, err);
+}
+
+/* The keys and values of 'rows' positions at least, of a place that has so much room. */
+static int make_keys (const struct pass *pass, const struct phase *phase, const void *weight,
+                      const void *from, int64_t rows, int64_t room, struct mg_error *err)
+{
+    for (int64_t first = 0; first < rows; first += KEYS_BLOCK) {
+        int64_t left = room - first, n = left < KEYS_BLOCK ? left : KEYS_BLOCK;
+
+        if (make_block (pass, phase, weight, from, first, n, err) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 static int attention_latents_fwd (const struct pass *pass, const struct phase *phase,
@@ -271,7 +291,7 @@ static int attention_latents_fwd (const struct pass *pass, const struct phase *p
         const void *from = tensor_at (cache, s->place * room * cache->shape[1]);
         const struct kern_attention_fwd a = call_of (pass, phase, &whole, s, row, 0, room);
 
-        if (make_keys (pass, phase, weight, from, a.seq_k, err) < 0
+        if (make_keys (pass, phase, weight, from, a.seq_k, room, err) < 0
             || kern_attention_fwd (nn->kern, &a, nn->compute, err) < 0)
             return -1;
         row += s->rows;
