@@ -164,7 +164,7 @@ if command -v jq >/dev/null; then
         --num-virtual-stages-per-pipeline-rank 2 --global-batch-size 16 --json >plan.json
     is "$(jq '[.ranks[].rank] == [range(8)]' plan.json)" true "all ranks"
     is "$(jq '[.ranks[] | .total == .parameters + .gradients + .main_gradients + .main_parameters
-        + .moments + .activations + .workspace + .kernel_scratch + .checkpoint + .communication
+        + .moments + .activations + .caches + .workspace + .kernel_scratch + .checkpoint + .communication
         + .staging] | all' \
         plan.json)" true "totals"
     is "$(jq '[.ranks[] | .bytes_per_parameter == .bytes_whole + .bytes_shared / .shards

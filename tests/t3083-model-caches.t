@@ -10,7 +10,7 @@ caches=$MG_BUILDDIR/tests/unit/model/cache.t
 
 for tp in 2 4; do
     run ranks_run "$tp" "$caches" "$tp"
-    is "$status:$(grep -c '^ok' <<<"$out")" 0:64 "tp $tp" \
+    is "$status:$(grep -c '^ok' <<<"$out")" 0:180 "tp $tp" \
         || diag "$(grep '^not ok' <<<"$out" | head -n 5)" "$err"
 done
 

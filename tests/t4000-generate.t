@@ -41,13 +41,78 @@ for i in 0 1; do
             if .stopped then \"stop\" else \"length\" end]" "$golden")" "$model: stops"
 done
 
-# ---- 32 prompts of 1 to 40 tokens: 4 places and pieces of 7 rows, one by one, and without a cache
+# ---- draws follow the probabilities of the reference data
+
+if command -v python3 >/dev/null; then
+    cat >chi.py <<'END'
+import struct, sys, zipfile
+data = zipfile.ZipFile(sys.argv[1]).read(sys.argv[2] + '.npy')
+head = struct.unpack('<H', data[8:10])[0]
+kind = data[10:10 + head].split(b"'descr': '")[1][:3].decode()
+width, code = {'<f4': (4, 'f'), '<f8': (8, 'd')}[kind]
+want = struct.unpack('<%d%s' % ((len(data) - 10 - head) // width, code), data[10 + head:])
+got = [0] * len(want)
+for line in open('drawn'):
+    got[int(line)] += 1
+n, cells, rest = sum(got), [], [0, 0]
+for w, g in zip(want, got):
+    if w * n < 5:
+        rest = [rest[0] + w * n, rest[1] + g]
+    else:
+        cells.append((w * n, g))
+cells += [tuple(rest)] if rest[0] > 0 else []
+k = len(cells) - 1
+chi = sum((g - w) ** 2 / w for w, g in cells)
+# Wilson and Hilferty 1931: the quantile of 1 - 1e-3
+limit = k * (1 - 2 / (9 * k) + 3.0902 * (2 / (9 * k)) ** 0.5) ** 3
+never = sum(g for w, g in zip(want, got) if w == 0)
+print(n, 'good' if chi < limit and never == 0 and k > 2 else 'bad',
+      'chi-square %.1f of %d, limit %.1f, %d that are left out' % (chi, k, limit, never))
+END
+    for p in 1 3 5; do # at steps 1, 3 and 1
+        sampling=(--temperature "$(jq ".params[$p].temperature" "$golden")"
+                  --top-k "$(jq ".params[$p].top_k" "$golden")"
+                  --top-p "$(jq ".params[$p].top_p" "$golden")")
+        step=".models[0].prob_steps[$((p % 4))].context"
+        jq -c "{tokens: $step} | range(6000) as \$i | ." "$golden" >prompts
+        run megatron generate --load "$hf/gpt2" --prompt-file prompts --seed 11 "${sampling[@]}" \
+            --num-tokens-to-generate 1 --ignore-eos --json --inference-max-requests 50
+        jq -c .tokens[0] <<<"$out" >drawn
+        run python3 chi.py "${golden%.json}.npz" "gpt2.step$((p % 4)).p$p"
+        like "$out" "^6000 good" "draws of parameters $p: $out" || diag "$err"
+    done
+else
+    skip 3 "no python3"
+fi
+
+# ---- models with room for 256 positions, windows in all layers and in some of them
 
 for name in llama deepseek_v3 mixtral mistral_window; do
-    for ((i = 1; i <= 32; i++)); do
-        seq -s, "$i" $((i + i % 11 * 4))
-    done | sed 's/.*/{"tokens": [&]}/' >prompts
-    args=(--load "$hf/$name" --num-tokens-to-generate 6 --ignore-eos --seed 3 --top-k 40
+    mkdir "$name"
+    cp "$hf/$name"/* "$name"
+    chmod u+w "$name"/*
+    sed -i 's/"max_position_embeddings": 64/"max_position_embeddings": 256/' "$name/config.json"
+done
+tiny=(--num-layers 3 --hidden-size 32 --num-attention-heads 4 --position-embedding-type rope
+      --seq-length 256 --max-position-embeddings 256 --vocab-size 96 --disable-bias-linear
+      --normalization RMSNorm --init-method-std 0.3 --mock-data --micro-batch-size 1 --train-iters 1
+      --lr 1e-9 --eval-iters 0)
+megatron train "${tiny[@]}" --group-query-attention --num-query-groups 2 --softmax-type learnable \
+    --window-size 8,0 --window-attn-skip-freq 2 --save-weights some_windows >train.txt 2>&1 \
+    || diag "$(cat train.txt)"
+megatron train "${tiny[@]}" --multi-latent-attention --q-lora-rank 12 --kv-lora-rank 16 \
+    --qk-head-dim 8 --qk-pos-emb-head-dim 4 --v-head-dim 8 --qk-layernorm --window-size 8,0 \
+    --window-attn-skip-freq "[1,0,1]" --save-weights latent_windows >train.txt 2>&1 \
+    || diag "$(cat train.txt)"
+
+# ---- 32 prompts of 1 to 200 tokens: 4 places and pieces of 7 rows, one by one, and without a cache
+
+for ((i = 1; i <= 32; i++)); do
+    seq "$i" $((i + 7 * i % 32 * 199 / 31)) | awk '{ print 5 * $1 % 96 }' | paste -sd,
+done | sed 's/.*/{"tokens": [&]}/' >prompts
+is "$(jq -s 'map(.tokens | length) | [min, max]' -c prompts)" "[1,200]" "prompts"
+for name in llama deepseek_v3 mixtral mistral_window some_windows latent_windows; do
+    args=(--load "$name" --num-tokens-to-generate 6 --ignore-eos --seed 3 --top-k 40
           --top-p 0.95 --temperature 0.9 --json)
     run megatron generate "${args[@]}" --prompt-file prompts --inference-max-requests 4 \
         --inference-dynamic-batching-max-tokens 7
@@ -57,11 +122,11 @@ for name in llama deepseek_v3 mixtral mistral_window; do
     is "$out" "$(cat together)" "$name: one by one"
     # each token by a pass over all that are before it
     jq -c '{tokens: (.prompt_tokens + .tokens)}' together >whole
-    run megatron generate --load "$hf/$name" --prompt-file whole --num-tokens-to-generate 0 \
+    run megatron generate --load "$name" --prompt-file whole --num-tokens-to-generate 0 \
         --return-log-probs --json
     jq -c .prompt_log_probs <<<"$out" >full
     run megatron generate "${args[@]}" --prompt-file prompts --return-log-probs \
-        --inference-max-requests 3
+        --inference-max-requests 3 --inference-dynamic-batching-max-tokens 5
     jq -c '.prompt_log_probs + .log_probs' <<<"$out" >cached
     ok "jq -es --slurpfile full full '. as \$c | length == 32 and
         all(range(32) as \$i | range(\$c[\$i] | length) as \$k | \$c[\$i][\$k] - \$full[\$i][\$k];

@@ -109,7 +109,7 @@ static const struct cmd_option options[] = {
     { .name = "json", .help = "print a line of JSON for each prompt", .set = cmd_set_flag,
       AT (json) },
     { .name = "inference-max-requests", .arg = "N", .help = "texts that share passes (8)",
-      .set = cmd_set_int, AT (requests), .min = 1, .max = 1 << 16 },
+      .set = cmd_set_int, AT (requests), .min = 1, .max = GENERATOR_REQUESTS_MAX },
     { .name = "inference-max-seq-length", .arg = "N",
       .help = "positions of a text (those of the model, 2560 at most)", .set = cmd_set_int64,
       AT (length), .min = 1, .max = INT32_MAX },

@@ -40,6 +40,21 @@ static int set_choices (void *target, const struct cmd_option *option, const cha
     return 0;
 }
 
+/* Numbers of megatron generate. */
+static int set_generator (void *target, const struct cmd_option *option, const char *what,
+                          const char *value, struct mg_error *err)
+{
+    struct plan_memory *r = target;
+
+    r->generate = true;
+    if (strcmp (option->key, "requests") == 0)
+        return cmd_set_int (target, option, what, value, err);
+    return (option->arg ? cmd_set_int64 : cmd_set_flag) (target, option, what, value, err);
+}
+
+#define GENERATOR(field) .at = offsetof (struct plan_memory, generator.field), \
+                         .set = set_generator, .key = #field
+
 static const struct cmd_option memory_options[] = {
     { .name = "world-size", .arg = "N", .help = "ranks of the job, default one model's",
       .key = "world", .set = set_number },
@@ -53,12 +68,24 @@ static const struct cmd_option memory_options[] = {
     { .name = "fit", .arg = "BYTES",
       .help = "and say which of them fits so many bytes a rank, such as 40G",
       .key = "fit", .set = set_choices },
+    { .name = "inference-max-requests", .arg = "N",
+      .help = "plan megatron generate: texts that share passes (8)", GENERATOR (requests),
+      .min = 1, .max = GENERATOR_REQUESTS_MAX },
+    { .name = "inference-max-seq-length", .arg = "N",
+      .help = "plan megatron generate: positions of a text (those of the model, 2560 at most)",
+      GENERATOR (length), .min = 1, .max = INT32_MAX },
+    { .name = "inference-dynamic-batching-max-tokens", .arg = "N",
+      .help = "plan megatron generate: rows of a pass (512)", GENERATOR (rows), .min = 1,
+      .max = INT32_MAX },
+    { .name = "return-log-probs",
+      .help = "plan megatron generate with log probabilities of prompts", GENERATOR (scores) },
     { .name = NULL },
 };
 
 static const char memory_usage[] =
     "Usage: megatron plan memory MODEL-ARGUMENT... [OPTION...]\n\n"
     "Print the bytes that every rank of a run allocates, by kind, without running it.\n"
+    "With an option of megatron generate, the run generates; else it trains.\n"
     "A MODEL-ARGUMENT is one of megatron train's.\n\n";
 
 /* --- planning --- */
@@ -85,6 +112,13 @@ static int keep (struct plan_memory_row *row, const struct memory_plan *plan,
     return 0;
 }
 
+static int plan_generator (const struct train_args *args, const struct plan_memory *r, int rank,
+                           struct plan_memory_row *row, struct mg_error *err)
+{
+    row->threads = r->threads;
+    return infer_plan (args, &r->generator, rank, r->world, &row->threads, &row->plan, err);
+}
+
 static int plan_rank (const struct train_args *args, const struct plan_memory *r, int rank,
                       struct plan_memory_row *row, struct mg_error *err)
 {
@@ -106,7 +140,8 @@ int plan_memory_ranks (const struct train_args *args, const struct plan_memory *
                        int n, struct plan_memory_row *row, struct mg_error *err)
 {
     for (int i = 0; i < n; i++) {
-        if (plan_rank (args, request, first + i, &row[i], err) < 0)
+        if ((request->generate ? plan_generator : plan_rank) (args, request, first + i, &row[i],
+                                                              err) < 0)
             return -1;
     }
     return 0;
@@ -273,14 +308,23 @@ int plan_memory_check (const struct train_args *args, struct mg_error *err)
 
 static int check (const void *request, const struct train_args *args, struct mg_error *err)
 {
-    (void)request;
-    return plan_memory_check (args, err);
+    const struct plan_memory *r = request;
+    const char *missing = plan_missing_argument (args);
+
+    if (!r->generate)
+        return plan_memory_check (args, err);
+    if (r->choices)
+        return mg_error_set (err, EINVAL, "--choices and --fit are about runs that train");
+    if (missing && strcmp (missing, "--seq-length") != 0)
+        return mg_error_set (err, EINVAL, "%s of the model is missing", missing);
+    return 0;
 }
 
 int plan_memory (int argc, char **argv)
 {
     static const struct plan_model_part part = { memory_options, memory_usage, check, show };
-    struct plan_memory r = { .rank = -1 };
+    struct plan_memory r = { .rank = -1,
+                             .generator = { .requests = INFER_REQUESTS, .rows = INFER_ROWS } };
 
     return plan_run_model (&part, &r, argc, argv);
 }

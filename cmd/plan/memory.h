@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "libcore/args/args.h"
+#include "libcore/infer/start.h"
 #include "libcore/train/memory.h"
 #include "libcore/train/passes.h"
 
@@ -18,6 +19,8 @@ struct plan_memory {
     int64_t fit;  /* ... and find the choice that fits into so many bytes on each rank; 0:
                    * find none */
     bool json;
+    bool generate; /* plan a run of megatron generate ... */
+    struct generator_config generator; /* ... with these numbers */
 };
 
 /* The data that is printed for a rank. */

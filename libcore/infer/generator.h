@@ -19,7 +19,10 @@
 #include "libcore/train/train_build.h"
 #include "megatron/error.h"
 
-enum { GENERATOR_TOP_MAX = 64 }; /* alternatives of a token, at most */
+enum {
+    GENERATOR_TOP_MAX = 64,          /* alternatives of a token, at most */
+    GENERATOR_REQUESTS_MAX = 1 << 16 /* requests that run at a time, at most */
+};
 
 /* What a model's generator is planned for. */
 struct generator_config {

@@ -9,6 +9,7 @@
 
 #include "libcore/checkpoint/hf_dir.h"
 #include "libcore/infer/start.h"
+#include "libcore/train/report.h"
 
 /* --- arguments --- */
 
@@ -37,6 +38,22 @@ static void leave_out_training (struct train_args *args, bool scores)
     args->moe.pad_to_capacity = false;
     args->sequence_parallel |= args->moe.experts > 0; // which want it if tp is above 1
     args->log_max_logit = false;
+    if (!scores)
+        args->vpp = args->layers_per_vpp = args->microbatch_group = TRAIN_UNSET;
+}
+
+/* The sizes of the job, of arguments and environment.  Virtual stages would only add transfers to
+ * the one microbatch of a pass that generates, so it has none, whatever the job says.
+ */
+static int set_geometry (struct infer *infer, struct mg_error *err)
+{
+    struct run_config *c = &infer->config;
+
+    if (run_config_geometry (c, err) < 0)
+        return -1;
+    if (!infer->given.scores)
+        c->geometry.vpp = 0;
+    return 0;
 }
 
 /* Do the further arguments describe the model?  A file of weights may not. */
@@ -73,10 +90,7 @@ static int parse (struct infer *infer, struct mg_error *err)
     infer->words[n++] = (char *)c->load;
     for (int i = 0; i < c->argc; i++)
         infer->words[n++] = c->argv[i];
-    if (train_args_read_run (n, infer->words, args, err) < 0)
-        return -1;
-    leave_out_training (args, c->scores);
-    return 0;
+    return train_args_read_run (n, infer->words, args, err);
 }
 
 /* Positions that are planned: those that are given, or those of the model. */
@@ -84,8 +98,8 @@ static void set_length (struct infer *infer)
 {
     struct generator_config *g = &infer->given.generator;
     struct train_args *args = &infer->args;
-    int usual = args->max_positions > 0 && args->max_positions < INFER_LENGTH
-                    ? args->max_positions : INFER_LENGTH;
+    int known = args->max_positions > 0 ? args->max_positions : args->seq_length;
+    int usual = known > 0 && known < INFER_LENGTH ? known : INFER_LENGTH;
 
     if (g->length == 0)
         g->length = usual;
@@ -95,21 +109,24 @@ static void set_length (struct infer *infer)
         args->seq_length = usual;
 }
 
+/* Make the configurations of the arguments. */
 static int configure (struct infer *infer, struct mg_error *err)
 {
     struct run_config *c = &infer->config;
 
-    if (parse (infer, err) < 0)
-        return -1;
+    leave_out_training (&infer->args, infer->given.scores);
     set_length (infer);
     infer->parsed = true;
     run_config_init (c, &infer->args);
     if (!infer->given.scores && generator_plan (&infer->given.generator, &c->model, err) < 0)
         return -1;
-    if (train_args_check_types (&infer->args, err) < 0 || run_config_geometry (c, err) < 0
-        || run_config_check_rules (c, err) < 0 || run_config_model (c, err) < 0
-        || run_config_stages (c, err) < 0)
+    if (train_args_check_types (&infer->args, err) < 0 || set_geometry (infer, err) < 0
+        || run_config_tokenizer (c, err) < 0 || run_config_check_rules (c, err) < 0
+        || run_config_model (c, err) < 0 || run_config_stages (c, err) < 0)
         return -1;
+    if (!infer->given.scores && c->stages->vpp > 1)
+        return mg_error_set (err, EINVAL, "--pipeline-model-parallel-layout has %d virtual stages "
+                             "on a rank, a run that generates has none", c->stages->vpp);
     return run_config_check_model (c, err);
 }
 
@@ -147,18 +164,12 @@ static int check_world (void *arg, int world, struct mg_error *err)
 
 /* --- the parts --- */
 
-static int plan (struct infer *infer, struct mg_error *err)
+/* Make the parts and the plan of their memory, and of the generator's. */
+static int build (struct infer *infer, struct mg_error *err)
 {
     struct session *s = &infer->session;
     struct generator_bytes bytes = { 0, 0 };
     struct batch_size batch;
-    struct memory_advice advice;
-    struct memory_room room = {
-        .ranks = bootstrap_info (s->bootstrap)->local_size,
-        .device = (double)device_available (job_device (s->job)),
-        .apart = device_is_apart (job_device (s->job)),
-        .host = (double)device_available (job_host (s->job)),
-    };
 
     num_microbatches_at (infer->batches, 0, &batch);
     if (session_build (s, infer->batches, infer->given.scores ? batch.num_microbatches : 1, err)
@@ -170,6 +181,22 @@ static int plan (struct infer *infer, struct mg_error *err)
         bytes = generator_bytes (&infer->given.generator, s->parts.model);
     s->memory.bytes[MEMORY_WORKSPACE] += bytes.device;
     s->memory.bytes[MEMORY_STAGING] += bytes.host;
+    return 0;
+}
+
+static int plan (struct infer *infer, struct mg_error *err)
+{
+    struct session *s = &infer->session;
+    struct memory_advice advice;
+    struct memory_room room = {
+        .ranks = bootstrap_info (s->bootstrap)->local_size,
+        .device = (double)device_available (job_device (s->job)),
+        .apart = device_is_apart (job_device (s->job)),
+        .host = (double)device_available (job_host (s->job)),
+    };
+
+    if (build (infer, err) < 0)
+        return -1;
     advice = train_advice (&infer->config, s->job);
     return infer->config.check_memory ? memory_check (&s->memory, &room, &advice, err) : 0;
 }
@@ -234,7 +261,7 @@ int infer_start (struct infer *infer, const struct infer_config *config, struct 
     infer->session.program = config->program;
     infer->session.errors = config->errors;
     infer->session.accord.out = config->errors;
-    rc = configure (infer, err);
+    rc = parse (infer, err) < 0 ? -1 : configure (infer, err);
     infer->misused = rc < 0;
     if (!infer->parsed) // the others learn of it nevertheless
         run_config_init (&infer->config, &infer->args);
@@ -268,8 +295,6 @@ void infer_describe (const struct infer *infer)
 {
     const struct session *s = &infer->session;
     const struct grid *grid = job_grid (s->job);
-    const double mib = 1 << 20;
-    size_t caches = model_cache_bytes (s->parts.model);
     int world = job_world (s->job), threads = device_threads (job_device (s->job));
     int cp = grid_size (grid, false, MG_AXIS_CP);
     FILE *to = infer->given.errors;
@@ -284,13 +309,56 @@ void infer_describe (const struct infer *infer)
              grid_size (grid, false, MG_AXIS_PP), grid_size (grid, false, MG_AXIS_DP), threads,
              threads == 1 ? "" : "s", model_sizes_of (s->parts.model)->parameters);
     describe_passes (infer);
-    fprintf (to, "; rank 0 takes %.1f MiB for parameters, ",
-             (double)memory_state (&s->memory) / mib);
-    if (!infer->given.scores)
-        fprintf (to, "%.1f MiB for caches, ", (double)caches / mib);
-    fprintf (to, "%.1f MiB for activations\n",
-             (double)(memory_activations (&s->memory) - (int64_t)caches) / mib);
+    fprintf (to, "; bytes of rank 0: ");
+    for (int k = 0; k < NUM_MEMORY_KINDS; k++) {
+        if (s->memory.bytes[k] > 0)
+            fprintf (to, "%s %" PRId64 ", ", memory_kind_names[k], s->memory.bytes[k]);
+    }
+    fprintf (to, "planned %" PRId64 ", allocated %.0f\n", memory_total (&s->memory),
+             report_allocated (s->job));
     fflush (to);
+}
+
+/* --- a rank that is only planned --- */
+
+/* Free the parts of a rank that has not joined a job. */
+static void free_planned (struct infer *infer)
+{
+    struct session *s = &infer->session;
+
+    train_parts_destroy (&s->parts);
+    if (s->job)
+        job_destroy (s->job);
+    else if (s->bootstrap)
+        bootstrap_destroy (s->bootstrap);
+    num_microbatches_destroy (infer->batches);
+    run_config_clear (&infer->config);
+    memory_clear (&s->memory);
+}
+
+int infer_plan (const struct train_args *args, const struct generator_config *generator, int rank,
+                int world, int *threads, struct memory_plan *memory, struct mg_error *err)
+{
+    struct infer infer = { .given = { .generator = *generator, .errors = stderr },
+                           .args = *args };
+    struct session *s = &infer.session;
+    int rc = -1, saved_errno;
+
+    s->config = &infer.config;
+    s->program = "megatron plan";
+    s->errors = s->accord.out = stderr;
+    if (configure (&infer, err) == 0
+        && session_plan (s, rank, world, *threads, check_world, &infer, err) == 0
+        && build (&infer, err) == 0) {
+        *threads = device_threads (job_device (s->job));
+        *memory = s->memory;
+        s->memory = (struct memory_plan){ .num_pools = 0 };
+        rc = 0;
+    }
+    saved_errno = errno;
+    free_planned (&infer);
+    errno = saved_errno;
+    return rc;
 }
 
 /* --- the end --- */

@@ -51,7 +51,17 @@ struct infer {
  */
 int infer_start (struct infer *infer, const struct infer_config *config, struct mg_error *err);
 
-/* Print the line that describes the job, the model and its memory. */
+/* Plan the memory that 'rank' of 'world' ranks would allocate for a generator of a model of these
+ * arguments, whose weights are not read.  Each rank has *threads compute threads.  If *threads is
+ * 0, the number becomes the rank's share of this machine's CPUs.  The caller frees the plan with
+ * memory_clear().  -1 and a text on failure.
+ */
+int infer_plan (const struct train_args *args, const struct generator_config *generator, int rank,
+                int world, int *threads, struct memory_plan *memory, struct mg_error *err);
+
+/* Print the line that describes the job, the model and rank 0's memory: the bytes of each kind as
+ * they are planned, their sum, and the bytes that are allocated.
+ */
 void infer_describe (const struct infer *infer);
 
 /* After a failure: print the text, if this rank should, and end the job where other ranks may wait.

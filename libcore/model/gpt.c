@@ -156,8 +156,18 @@ enum gpt_layer gpt_kind (const struct nn *nn, int layer)
 {
     int at = nn_pattern_number (nn, layer);
 
+    if (nn->cache.length > 0 && nn_has_window (nn, layer))
+        return model_has_experts (&nn->config, layer) ? GPT_WINDOW_EXPERTS : GPT_WINDOW;
     return (model_has_experts (&nn->config, layer) ? GPT_EXPERTS : GPT_LAYER)
            + (nn->cp_size > 1 ? context_comm_at (&nn->context, at) : CONTEXT_P2P);
+}
+
+/* The exchange of context parallelism that a transformer layer of a kind has. */
+static enum context_comm exchange_of (int which)
+{
+    if (which >= GPT_WINDOW)
+        return CONTEXT_P2P;
+    return (enum context_comm)(which - (which >= GPT_EXPERTS ? GPT_EXPERTS : GPT_LAYER));
 }
 
 int gpt_spec (int which, const struct nn *nn, const struct nn_shape *shape,
@@ -176,9 +186,9 @@ int gpt_spec (int which, const struct nn *nn, const struct nn_shape *shape,
     if (which < GPT_LAYER)
         make[which] (&m);
     else {
-        m.experts = which >= GPT_EXPERTS;
-        m.exchange = nn_exchange (nn, (enum context_comm)(which - (m.experts ? GPT_EXPERTS
-                                                                             : GPT_LAYER)));
+        m.window = which >= GPT_WINDOW;
+        m.experts = which >= GPT_EXPERTS && which != GPT_WINDOW;
+        m.exchange = nn_exchange (nn, exchange_of (which));
         make_layer (&m);
     }
     return nn->cache.length > 0 ? layer_spec_forward_only (spec, err) : layer_spec_trim (spec, err);

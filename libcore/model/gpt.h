@@ -69,7 +69,8 @@
  * transformer layer and a GPT_MTP_HEAD, or GPT_MTP_LAST for the last.  Heads have their
  * losses.  Transformer layers are of several kinds: one for each exchange of context
  * parallelism (topo/context.h), from GPT_LAYER on with a feed-forward half, from
- * GPT_EXPERTS on with experts.
+ * GPT_EXPERTS on with experts.  With caches, which exclude context parallelism, a layer whose
+ * attention has a window is a GPT_WINDOW or a GPT_WINDOW_EXPERTS: its cache is smaller.
  */
 enum gpt_layer {
     GPT_EMBEDDING,
@@ -80,7 +81,9 @@ enum gpt_layer {
     GPT_MTP_LAST,
     GPT_LAYER,
     GPT_EXPERTS = GPT_LAYER + CONTEXT_NUM_COMMS,
-    GPT_NUM_LAYERS = GPT_EXPERTS + CONTEXT_NUM_COMMS
+    GPT_WINDOW = GPT_EXPERTS + CONTEXT_NUM_COMMS,
+    GPT_WINDOW_EXPERTS,
+    GPT_NUM_LAYERS
 };
 
 /* The kind of a transformer layer. */

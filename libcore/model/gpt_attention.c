@@ -101,8 +101,9 @@ static void add_cache (struct gpt_maker *m, const struct attention *a, struct ph
             p->operand[i] = LAYER_NONE;
         return;
     }
-    cache = gpt_tensor (m, "cached_keys", LIFE_CACHE, gpt_fixed (c->sequences * c->length),
-                            m->nn->local_groups * attention_width (m->nn, false));
+    cache = gpt_tensor (m, "cached_keys", LIFE_CACHE,
+                        gpt_fixed (c->sequences * nn_kept (m->nn, m->window)),
+                        m->nn->local_groups * attention_width (m->nn, false));
 
     gpt_phase (m, &(struct phase){ .name = "cache_keys", .op = &op_cache_keys,
                                .operand = { [CACHE_KEY] = p->operand[ATTENTION_KEY],
@@ -421,14 +422,14 @@ static struct latent_params latent_params (struct gpt_maker *m)
 static void add_cached_latents (struct gpt_maker *m, const struct latent_params *p,
                                 struct attention *a)
 {
-    const struct nn_cache *c = &m->nn->cache;
     const struct model_latent *l = &m->nn->config.latent;
+    int64_t kept = nn_kept (m->nn, m->window);
 
     a->latents = gpt_tensor (m, "cached_latents", LIFE_CACHE,
-                             gpt_fixed (c->sequences * c->length), p->kv.width);
+                             gpt_fixed (m->nn->cache.sequences * kept), p->kv.width);
     a->up = p->kv_up;
-    a->key = gpt_scratch (m, "key", gpt_fixed (c->length), m->nn->local_heads * m->nn->head_dim);
-    a->value = gpt_scratch (m, "kv", gpt_fixed (c->length),
+    a->key = gpt_scratch (m, "key", gpt_fixed (kept), m->nn->local_heads * m->nn->head_dim);
+    a->value = gpt_scratch (m, "kv", gpt_fixed (kept),
                             m->nn->local_heads * (l->qk_dim + l->v_dim));
     gpt_phase (m, &(struct phase){ .name = "cache_latents", .op = &op_cache_latents,
                                .operand = { [LATENTS_X] = p->kv.all,

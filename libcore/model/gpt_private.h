@@ -33,6 +33,7 @@ struct gpt_maker {
     struct layer_spec *spec;
     struct nn_exchange exchange; /* of a transformer layer */
     bool experts;                /* of a transformer layer: it has some */
+    bool window;                 /* of a transformer layer with a cache: its attention has one */
     int gradient; /* of the hidden state */
     int samples;  /* of gpt_samples(); LAYER_NONE: not yet */
     int positions; /* of gpt_positions() */

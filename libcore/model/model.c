@@ -100,7 +100,8 @@ static void setup_sizes (struct model *m, const struct job *job)
     nn->cp_outer = job_comm_context (job, false);
     nn->context = m->spec.context;
     nn->sequence_parallel = m->spec.sequence_parallel;
-    nn->cache = (struct nn_cache){ m->spec.cache.sequences, m->spec.cache.length };
+    nn->cache = (struct nn_cache){ .sequences = m->spec.cache.sequences,
+                                   .length = m->spec.cache.length };
     setup_experts (nn, job);
     nn_set_sizes (nn);
 }
@@ -140,6 +141,7 @@ static void setup_shapes (struct model *m)
 {
     setup_shape (m, MODEL_TRAINING, m->spec.micro_batch_size, m->spec.config.seq_length);
     setup_shape (m, MODEL_EVALUATION, eval_batch (&m->spec), eval_seq (&m->spec));
+    m->nn.cache.rows = m->planned.tokens;
 }
 
 /* Mark the phases of transformer layers that are captured, and those that are computed again. */

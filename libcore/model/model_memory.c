@@ -275,6 +275,9 @@ static void carve_tables (const struct model *m, struct shared *s, struct arena 
         if (model_rotates (&m->nn.config))
             s->angles[k] = take (a, MG_FLOAT32, seq, 2 * model_rope_pairs (&m->nn.config));
     }
+    s->ring = (struct tensor){ .data = NULL };
+    if (nn_kept (&m->nn, true) < m->nn.cache.length)
+        s->ring = take (a, MG_INT32, 2 * nn_kept (&m->nn, true), 1);
 }
 
 static void carve_shared (const struct model *m, struct shared *s, bool plan, struct arena *a)
@@ -539,6 +542,7 @@ static int bind_all (struct model *m, const int *slots, struct arena *a, struct 
     for (int k = 0; k < MODEL_NUM_PASSES; k++)
         m->shape[k].angles = m->shared.angles[model_tables (m, (enum model_passes)k)];
     m->nn.experts.summands = m->shared.summands;
+    m->nn.cache.ring = m->shared.ring;
     for (int p = 0; p < m->num_pools; p++) {
         if (bind_slots (m, p, slots ? slots[p] : 1, a, err) < 0)
             return -1;
@@ -695,23 +699,48 @@ static void bind_positions (struct model *m)
     }
 }
 
-static int set_positions (struct model *m, const struct tensor *table, struct mg_error *err)
+/* An entry of a table of 'n' numbers. */
+typedef int32_t table_entry_f (const struct model *m, int64_t n, int64_t i);
+
+/* Fill in a table, unless it is empty. */
+static int set_table (struct model *m, const struct tensor *table, table_entry_f *entry,
+                      struct mg_error *err)
 {
     size_t n = (size_t)tensor_count (table);
-    int32_t *position;
+    int32_t *number;
     int rc;
 
     if (!table->data)
         return 0;
-    if (!(position = device_host_alloc (m->device, n * sizeof (*position), err)))
+    if (!(number = device_host_alloc (m->device, n * sizeof (*number), err)))
         return -1;
-    for (int64_t s = 0; s < (int64_t)n; s++)
-        position[s] = (int32_t)context_position (m->nn.cp_size, (int64_t)n, s);
-    rc = device_upload (m->nn.compute, table->data, position, n * sizeof (*position), err);
+    for (int64_t i = 0; i < (int64_t)n; i++)
+        number[i] = entry (m, (int64_t)n, i);
+    rc = device_upload (m->nn.compute, table->data, number, n * sizeof (*number), err);
     if (mg_stream_synchronize (m->nn.compute, err) < 0)
         rc = -1;
-    device_host_free (m->device, position);
+    device_host_free (m->device, number);
     return rc;
+}
+
+static int32_t position_entry (const struct model *m, int64_t n, int64_t i)
+{
+    return (int32_t)context_position (m->nn.cp_size, n, i);
+}
+
+/* Row k limit + i for summand k of row i. */
+static int32_t summand_entry (const struct model *m, int64_t n, int64_t i)
+{
+    int64_t ranks = m->nn.experts.etp_size;
+
+    (void)n;
+    return (int32_t)(i % ranks * m->planned.experts.limit + i / ranks);
+}
+
+static int32_t ring_entry (const struct model *m, int64_t n, int64_t i)
+{
+    (void)m;
+    return (int32_t)(i % (n / 2));
 }
 
 /* Cosines and sines of this rank's positions in passes of a kind. */
@@ -749,33 +778,14 @@ static int set_angles (struct model *m, int kind, struct mg_error *err)
 static int set_tables (struct model *m, struct mg_error *err)
 {
     for (int k = 0; k < MODEL_NUM_PASSES; k++) {
-        if (set_positions (m, &m->shared.positions[k], err) < 0 || set_angles (m, k, err) < 0)
+        if (set_table (m, &m->shared.positions[k], position_entry, err) < 0
+            || set_angles (m, k, err) < 0)
             return -1;
     }
     bind_positions (m);
-    return 0;
-}
-
-/* Row k limit + i for summand k of row i. */
-static int set_summands (struct model *m, struct mg_error *err)
-{
-    const struct nn_experts *x = &m->nn.experts;
-    int64_t limit = m->planned.experts.limit;
-    size_t n = (size_t)(limit * x->etp_size);
-    int32_t *row;
-    int rc;
-
-    if (!x->summands.data)
-        return 0;
-    if (!(row = device_host_alloc (m->device, n * sizeof (*row), err)))
+    if (set_table (m, &m->shared.summands, summand_entry, err) < 0)
         return -1;
-    for (int64_t i = 0; i < (int64_t)n; i++)
-        row[i] = (int32_t)(i % x->etp_size * limit + i / x->etp_size);
-    rc = device_upload (m->nn.compute, x->summands.data, row, n * sizeof (*row), err);
-    if (mg_stream_synchronize (m->nn.compute, err) < 0)
-        rc = -1;
-    device_host_free (m->device, row);
-    return rc;
+    return set_table (m, &m->shared.ring, ring_entry, err);
 }
 
 /* Bytes of pinned host memory: counts of each layer and slot, values of an iteration, losses and
@@ -865,7 +875,7 @@ int model_bind (struct model *m, const int *slots, struct mg_error *err)
         return mg_error_prefix (err, "activations");
     arena_init (&a, m->memory, size);
     if (bind_all (m, slots, &a, err) < 0 || bind_routed (m, slots, err) < 0
-        || bind_values (m, err) < 0 || bind_routers (m, err) < 0 || set_summands (m, err) < 0)
+        || bind_values (m, err) < 0 || bind_routers (m, err) < 0)
         return -1;
     return set_tables (m, err);
 }

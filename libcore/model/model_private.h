@@ -41,6 +41,7 @@ struct shared {
     bool split;             /* some outputs are split ... */
     struct tensor whole[2]; /* ... and whole here: [tp][a rank's part] */
     struct tensor summands;               /* see struct nn_experts */
+    struct tensor ring;                   /* see struct nn_cache */
     struct tensor positions[MODEL_NUM_PASSES]; /* see struct nn_shape; those of passes that share */
     struct tensor angles[MODEL_NUM_PASSES];    /* the tables of others are empty */
     struct tensor values;   /* of an iteration, float64: the weight of each loss, then the scales

@@ -314,6 +314,24 @@ void nn_shape_continue (struct nn_shape *shape, const struct nn *nn,
     shape->num_sequences = n;
 }
 
+bool nn_has_window (const struct nn *nn, int layer)
+{
+    const struct model_window *w = &nn->config.window;
+
+    return w->on
+           && (!pattern_given (&w->layers)
+               || pattern_at (&w->layers, nn_pattern_number (nn, layer), false));
+}
+
+int64_t nn_kept (const struct nn *nn, bool window)
+{
+    const struct model_window *w = &nn->config.window;
+    const struct nn_cache *c = &nn->cache;
+
+    return window && w->on && w->left >= 0 && w->left < c->length - c->rows ? w->left + c->rows
+                                                                            : c->length;
+}
+
 static int check_sequence (const struct nn_cache *c, const struct nn_sequence *all, int i,
                            struct mg_error *err)
 {

@@ -54,9 +54,15 @@ struct nn_experts {
 /* What a model keeps from pass to pass: keys and values, or their latents, of 'length' positions in
  * each of 'sequences' places.  Zeros: nothing.  A pass of a model that keeps some continues
  * sequences, and has no backward half.
+ *
+ * A layer keeps the last nn_kept() positions of a sequence: position p is in row p % nn_kept() of
+ * the sequence's place.
  */
 struct nn_cache {
     int64_t sequences, length;
+    int64_t rows;       /* of a pass, at most */
+    struct tensor ring; /* [2 nn_kept()] int32: 0, 1, ... nn_kept() - 1, twice.  Empty: every layer
+                           keeps all positions */
 };
 
 /* What the rank has. */
@@ -165,6 +171,14 @@ void nn_shape_init (struct nn_shape *shape, const struct nn *nn, int64_t batch, 
  */
 void nn_shape_continue (struct nn_shape *shape, const struct nn *nn,
                         const struct nn_sequence *sequence, int n, int64_t wanted);
+
+/* True if the attention of a transformer layer, counted from 0, has a window. */
+bool nn_has_window (const struct nn *nn, int layer);
+
+/* Returns the positions of a sequence that the cache of a layer has room for.  With a window these
+ * are the positions before a pass that its first row sees, and the rows of a pass: window + rows.
+ */
+int64_t nn_kept (const struct nn *nn, bool window);
 
 /* Are the sequences of a pass in different places of the caches, with room for their positions?
  * Without caches there are none.  -1, EINVAL and a text if not.

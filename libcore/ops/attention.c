@@ -167,16 +167,6 @@ static double coeff_of (const struct pass *pass)
     return pass->layer->mtp > 0 ? pass->layer->mtp : pass->layer->number + 1;
 }
 
-static bool has_window (const struct pass *pass)
-{
-    const struct model_window *w = &pass->nn->config.window;
-
-    return w->on
-           && (!pattern_given (&w->layers)
-               || pattern_at (&w->layers, nn_pattern_number (pass->nn, pass->layer->number),
-                              false));
-}
-
 /* Where the positions of the queries begin among those of all context-parallel ranks. */
 static int64_t first_query (const struct pass *pass)
 {
@@ -248,7 +238,8 @@ struct kern_attention_fwd attention_describe (const struct pass *pass, const str
         .scale = scale_of (nn),
         .coeff = coeff_of (pass),
         .causal = true,
-        .window = { .set = has_window (pass), .left = w->left, .right = w->right },
+        .window = { .set = nn_has_window (nn, pass->layer->number), .left = w->left,
+                    .right = w->right },
         .pos_q = attention_positions (pass, row),
         .pos_k = attention_positions (pass, c->gather ? 0 : row),
         .start = starts_of (pass, phase, row),

@@ -98,7 +98,9 @@ extern const struct layer_op op_attention;
 enum { RING_KEYS = ATTENTION_SINK + 1, RING_DKEYS, RING_PART, RING_PART_LSE, RING_SUM };
 extern const struct layer_op op_attention_ring;
 
-/* Put the keys and values of a pass into their places of the caches, packed (attention.h). */
+/* Put the keys and values of a pass into their places of the cache, packed (attention.h).  A cache
+ * that is smaller than a sequence keeps the last positions (nn_kept()).
+ */
 enum { CACHE_KEY, CACHE_VALUE, CACHE_CACHE };
 extern const struct layer_op op_cache_keys;
 

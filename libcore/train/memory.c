@@ -19,6 +19,7 @@ const char *const memory_kind_names[NUM_MEMORY_KINDS] = {
     [MEMORY_MAIN] = "main parameters",
     [MEMORY_MOMENTS] = "moments",
     [MEMORY_ACTIVATIONS] = "activations",
+    [MEMORY_CACHES] = "caches",
     [MEMORY_WORKSPACE] = "workspace",
     [MEMORY_SCRATCH] = "kernel scratch",
     [MEMORY_CHECKPOINT] = "checkpoint",
@@ -115,7 +116,9 @@ static int plan_activations (struct memory_plan *plan, const struct memory_parts
             return model_activation_error (err);
         plan->bytes[MEMORY_ACTIVATIONS] += plan->pool[p].bytes;
     }
-    plan->bytes[MEMORY_WORKSPACE] = (int64_t)total - plan->bytes[MEMORY_ACTIVATIONS];
+    plan->bytes[MEMORY_CACHES] = (int64_t)model_cache_bytes (model);
+    plan->bytes[MEMORY_WORKSPACE] = (int64_t)total - plan->bytes[MEMORY_ACTIVATIONS]
+                                    - plan->bytes[MEMORY_CACHES];
     return 0;
 }
 
@@ -164,8 +167,15 @@ int memory_plan (struct memory_plan *plan, const struct memory_parts *parts,
 static void advise (const struct memory_plan *plan, const struct memory_advice *a, char *text,
                     size_t n)
 {
-    bool state = memory_state (plan) > memory_activations (plan);
+    int64_t caches = plan->bytes[MEMORY_CACHES];
+    bool state = memory_state (plan) > memory_activations (plan) + caches;
 
+    if (caches > 0) {
+        snprintf (text, n, "%smore tensor or pipeline parallelism or more nodes would help",
+                  state ? "" : "a smaller --inference-max-requests or "
+                               "--inference-max-seq-length, ");
+        return;
+    }
     snprintf (text, n, "%s%s%s%s%smore tensor or pipeline parallelism or more nodes would help",
               a->async_save ? "no --async-save, " : "",
               state && a->shard ? "--use-distributed-optimizer, " : "",
@@ -211,8 +221,9 @@ int memory_check (const struct memory_plan *plan, const struct memory_room *room
     if (room->apart)
         snprintf (who, sizeof (who), "%.2f GiB are needed of the device", need / gib);
     return mg_error_set (err, ENOMEM, "%s (%.2f GiB parameters, gradients and moments, %.2f GiB "
-                         "activations%s), it has %.2f GiB, %.2f GiB less; %s (--no-check-memory: "
-                         "try it)", who, (double)memory_state (plan) / gib,
-                         (double)memory_activations (plan) / gib, room->apart ? "" : " each",
-                         room->device / gib, (need * ranks - room->device) / gib, text);
+                         "activations and caches%s), it has %.2f GiB, %.2f GiB less; %s "
+                         "(--no-check-memory: try it)", who, (double)memory_state (plan) / gib,
+                         (double)(memory_activations (plan) + plan->bytes[MEMORY_CACHES]) / gib,
+                         room->apart ? "" : " each", room->device / gib,
+                         (need * ranks - room->device) / gib, text);
 }

@@ -27,6 +27,7 @@ enum memory_kind {
     MEMORY_MAIN,          /* parameters in float32, if the model's are not */
     MEMORY_MOMENTS,
     MEMORY_ACTIVATIONS,   /* slots of all pools */
+    MEMORY_CACHES,        /* keys and values, or latents, that passes which generate keep */
     MEMORY_WORKSPACE,     /* workspace of passes, which all slots share */
     MEMORY_SCRATCH,       /* of kernels: memory besides the operands of one call at a
                              time; depends on threads, processor, library of products */

@@ -14,7 +14,7 @@
 #include "tests/tap/tap.h"
 #include "tests/unit/nn/alone.h"
 
-enum { SEQ = 12, VOCAB = 13, PADDED = 16, ROWS = 6, WANTED = 5, PLACES = 3 };
+enum { SEQ = 24, VOCAB = 13, PADDED = 16, ROWS = 6, WANTED = 5, PLACES = 3 };
 
 static struct model_config config_of (void)
 {
@@ -29,7 +29,7 @@ static struct model_config config_of (void)
     return c;
 }
 
-/* Rotary positions, a window in one layer, norms of heads, groups of heads, a sink. */
+/* Rotary positions, windows in two layers, norms of heads, groups of heads, a sink. */
 static struct model_config modern (void)
 {
     struct model_config c = config_of ();
@@ -41,6 +41,15 @@ static struct model_config modern (void)
     c.window = (struct model_window){ .on = true, .left = 2, .right = 0,
                                       .layers = { .every = 2 } };
     c.softmax = MODEL_LEARNABLE;
+    return c;
+}
+
+/* A window in all layers. */
+static struct model_config windows (void)
+{
+    struct model_config c = modern ();
+
+    c.window = (struct model_window){ .on = true, .left = 1, .right = 0 };
     return c;
 }
 
@@ -62,6 +71,15 @@ static struct model_config latents (void)
     c.norm = KERN_RMS_NORM;
     c.latent = (struct model_latent){ .on = true, .q_rank = 6, .kv_rank = 8, .qk_dim = 4,
                                       .rope_dim = 4, .v_dim = 3 };
+    return c;
+}
+
+static struct model_config latent_windows (void)
+{
+    struct model_config c = latents ();
+
+    c.window = (struct model_window){ .on = true, .left = 3, .right = 0,
+                                      .layers = { .every = 3 } };
     return c;
 }
 
@@ -183,6 +201,13 @@ static void test_pieces (struct job *job, const struct model_config *config, con
         { { { 0, 0, 6 } }, 1, { 5 }, 1 }, // the sequence begins again
         { { { 0, 6, 1 } }, 1, { 0 }, 1 },
         { { { 1, 4, 5 } }, 1, { 4, 3, 2, 1, 0 }, 5 },
+        { { { 1, 9, 4 }, { 2, 9, 2 } }, 2, { 0, 3, 4, 5 }, 4 }, // caches of windows are full
+        { { { 2, 11, 6 } }, 1, { 0, 1, 3, 5 }, 4 },
+        { { { 1, 13, 5 }, { 2, 17, 1 } }, 2, { 0, 1, 4, 5 }, 4 },
+        { { { 1, 18, 6 } }, 1, { 0, 1, 2, 4, 5 }, 5 },
+        { { { 2, 18, 1 } }, 1, { 0 }, 1 },
+        { { { 2, 19, 5 } }, 1, { 0, 2, 3, 4 }, 4 },
+        { { { 1, 0, 3 }, { 2, 0, 3 } }, 2, { 2, 5 }, 2 }, // others begin in the same places
     };
     struct model_spec spec = cached (job, config);
     float whole[PLACES][SEQ][PADDED];
@@ -251,6 +276,45 @@ static void test_memory (struct job *job)
     ok (is_forward_only (job, &spec), "there is no room for a backward pass");
 }
 
+/* Bytes of the caches of a model. */
+static int64_t cache_bytes (struct job *job, const struct model_config *config, int length,
+                            int rows)
+{
+    struct model_spec spec = cached (job, config);
+    struct alone a;
+    int64_t bytes;
+
+    spec.cache.length = length;
+    spec.cache.rows = rows;
+    alone_create_in (&a, job, &spec);
+    bytes = (int64_t)model_cache_bytes (a.model);
+    alone_destroy (&a);
+    return bytes;
+}
+
+/* Layers with a window keep the window and the rows of a pass; the first row of a pass is the last
+ * of the window.
+ */
+static void test_windows (struct job *job)
+{
+    const struct model_config some = modern (), all = windows (), mla = latent_windows ();
+    struct model_config none = windows ();
+    int64_t width = PLACES * 2 * (int64_t)all.num_groups * all.kv_channels
+                    * (int64_t)sizeof (float);
+    int64_t latent = PLACES * (int64_t)(mla.latent.kv_rank + mla.latent.rope_dim)
+                     * (int64_t)sizeof (float);
+
+    is_int (cache_bytes (job, &all, SEQ, ROWS), 3 * (1 + ROWS) * width, "windows in all layers");
+    is_int (cache_bytes (job, &some, SEQ, ROWS), (SEQ + 2 * (2 + ROWS)) * width,
+            "windows in two layers of three");
+    is_int (cache_bytes (job, &mla, SEQ, ROWS), (SEQ + 2 * (3 + ROWS)) * latent,
+            "latents, with windows in two layers of three");
+    is_int (cache_bytes (job, &all, ROWS, ROWS), 3 * ROWS * width,
+            "never more than all positions");
+    none.window.left = -1;
+    is_int (cache_bytes (job, &none, SEQ, ROWS), 3 * SEQ * width, "a window without an end");
+}
+
 static void refuse (struct alone *a, struct nn_sequence s, struct nn_sequence t, int n, int wanted,
                     const char *text)
 {
@@ -276,7 +340,7 @@ static void test_refusals (struct job *job)
     alone_create_in (&a, job, &spec);
     live = a.model->pool[0].slot[0].live;
     refuse (&a, (struct nn_sequence){ 3, 0, 1 }, good, 1, 1, "place 3");
-    refuse (&a, (struct nn_sequence){ 0, 11, 2 }, good, 1, 1, "2 rows from position 11 on");
+    refuse (&a, (struct nn_sequence){ 0, 23, 2 }, good, 1, 1, "2 rows from position 23 on");
     refuse (&a, (struct nn_sequence){ 0, 0, 0 }, good, 1, 1, "0 rows");
     refuse (&a, good, good, 2, 1, "two sequences");
     refuse (&a, (struct nn_sequence){ 1, 0, 5 }, good, 2, 1, "7 ");
@@ -311,7 +375,7 @@ static void test_models (struct job *job)
     struct model_spec spec = cached (job, &config);
 
     spec.cache.length = SEQ + 1;
-    refuse_model (job, &spec, EINVAL, "caches of 13 positions, the model has 12");
+    refuse_model (job, &spec, EINVAL, "caches of 25 positions, the model has 24");
     spec.cache.length = SEQ;
     spec.cache.wanted = ROWS + 1;
     refuse_model (job, &spec, EINVAL, "wanted");
@@ -328,8 +392,8 @@ static void test_models (struct job *job)
 
 int main (int argc, char **argv)
 {
-    const struct model_config learned = config_of (), rotary = modern (), sparse = experts (),
-                              mla = latents ();
+    const struct model_config learned = config_of (), rotary = modern (), narrow = windows (),
+                              sparse = experts (), mla = latents (), mixed = latent_windows ();
     struct job_config config = { .timeout = 60, .threads = 1, .fingerprint = 1 };
     struct job *job;
 
@@ -338,10 +402,13 @@ int main (int argc, char **argv)
     job = ranks_start (&config);
     test_pieces (job, &learned, "learned positions");
     test_pieces (job, &rotary, "rotary positions");
+    test_pieces (job, &narrow, "windows");
     test_pieces (job, &sparse, "experts");
     test_pieces (job, &mla, "latents");
+    test_pieces (job, &mixed, "latents, windows");
     if (argc == 1) {
         test_memory (job);
+        test_windows (job);
         test_refusals (job);
         test_models (job);
     }

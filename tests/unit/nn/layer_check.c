@@ -282,7 +282,7 @@ static void test_caches (void)
     struct mg_error err = { "" };
     int cache;
 
-    nn.cache = (struct nn_cache){ 2, 8 };
+    nn.cache = (struct nn_cache){ .sequences = 2, .length = 8 };
     ok (gpt_spec (GPT_LAYER, &nn, &shape, &spec, &err) == 0, "caches: the layer is whole %s",
         err.text);
     cache = layer_find (&spec, LIFE_CACHE);

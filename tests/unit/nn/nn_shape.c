@@ -117,7 +117,7 @@ static void test_sequences (void)
     struct nn_shape shape;
 
     nn.cp_size = 1;
-    nn.cache = (struct nn_cache){ 2, 8 };
+    nn.cache = (struct nn_cache){ .sequences = 2, .length = 8 };
     nn_shape_continue (&shape, &nn, sequence, 2, 2);
     ok (shape.batch == 1 && shape.tokens == 6 && shape.rows == 3 && shape.wanted == 2,
         "5 rows of two sequences are 6 on two ranks");
