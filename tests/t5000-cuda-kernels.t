@@ -13,7 +13,8 @@ for order in 0 1 $((RANDOM + 2)); do
         ok "[ $(grep -c '^ok' <<<"$out") -ge 50 ]" "(with checks)"
     done
     # The unit tests of the CPU's kernels.
-    for name in act bias_dropout_add cast copy fill norm reduce rope; do
+    for name in act adamw adamw_types attention attention_logits bias_dropout_add cast copy \
+        embedding fill norm reduce rope state xent; do
         [ "$order" = 1 ] || long || continue
         run env MG_CUDA_THREADS="$order" "$programs/kit-$name"
         is "$status $(grep '^not ok\|^Bail' <<<"$out")" "0 " "kit-$name, threads in order $order"

@@ -224,8 +224,11 @@ int main (int argc, char **argv)
     if (!(cpu = kernels_cpu_create (1, &err)))
         bail_out ("%s", err.text);
     twins_act ();
+    twins_adamw ();
+    twins_attention ();
     twins_copy ();
     twins_dropout ();
+    twins_embedding ();
     twins_norm ();
     twins_reduce ();
     twins_rope ();

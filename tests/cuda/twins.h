@@ -73,8 +73,11 @@ static inline size_t twins_shift (const struct twins_shape *s, int operand)
 
 /* The tests, a file (twins_NAME.c) a family of ops. */
 void twins_act (void);
+void twins_adamw (void);
+void twins_attention (void);
 void twins_copy (void);
 void twins_dropout (void);
+void twins_embedding (void);
 void twins_norm (void);
 void twins_reduce (void);
 void twins_rope (void);

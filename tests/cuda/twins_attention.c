@@ -1,0 +1,162 @@
+/* twins_attention.c - attention on the double against the CPU's */
+
+#include <math.h>
+
+#include "tests/cuda/twins.h"
+#include "tests/tap/tap.h"
+
+enum { BATCH = 2, HEADS = 4, KV_HEADS = 2 };
+
+/* What a case has. */
+static const struct part {
+    const char *name;
+    int64_t seq_q, seq_k, dim, dim_v;
+    bool causal, window, sink, dropout, starts, largest, far;
+} parts[] = {
+    { "plain", 19, 35, 12, 12, false, false, false, false, false, false, false },
+    { "causal", 35, 35, 24, 20, true, false, false, false, false, true, false },
+    { "window", 70, 70, 12, 12, true, true, false, false, false, false, false },
+    { "sink", 33, 33, 16, 16, true, false, true, false, false, true, false },
+    { "dropout", 20, 33, 12, 12, false, false, true, true, false, false, false },
+    { "documents", 40, 40, 12, 12, true, false, false, false, true, false, false },
+    { "elsewhere", 20, 20, 12, 12, true, false, false, false, false, false, true },
+    { "wide", 5, 9, 200, 136, true, false, false, false, false, false, false },
+    { "no keys", 5, 0, 8, 8, false, false, true, false, false, false, false },
+};
+
+static struct kern_positions positions (int64_t n, int32_t from)
+{
+    struct kern_positions p = { .stride_s = 1 };
+    int32_t at[128];
+
+    for (int64_t i = 0; i < n; i++)
+        at[i] = (int32_t)(from + i * 3);
+    p.at = twins_values ((size_t)n, sizeof (at[0]), 0, at);
+    return p;
+}
+
+static struct kern_starts starts (int64_t n)
+{
+    struct kern_starts s = { .stride_s = 1 };
+    int32_t at[128];
+
+    for (int64_t i = 0; i < n; i++)
+        at[i] = (int32_t)(i < 13 ? 0 : i < 20 ? 13 : 20);
+    s.at = twins_values ((size_t)n, sizeof (at[0]), 0, at);
+    return s;
+}
+
+/* q in groups with its heads, and k and v in rows of their own. */
+static struct kern_attention_fwd arguments (const struct part *c, enum mg_dtype dtype,
+                                            size_t shift)
+{
+    static const int64_t sample[BATCH] = { 3, INT64_C (0x987654321) };
+    const int64_t group = HEADS / KV_HEADS;
+    struct kern_attention_fwd a = {
+        .batch = BATCH, .heads = HEADS, .kv_heads = KV_HEADS, .seq_q = c->seq_q,
+        .seq_k = c->seq_k, .head_dim = c->dim, .head_dim_v = c->dim_v, .scale = 0.7,
+        .coeff = dtype == MG_FLOAT16 ? 3 : 0, .causal = c->causal, .dtype = dtype,
+        .window = { c->window, 9, 0 }, .has_sink = c->sink, .seed = 77, .layer = 2,
+        .first_head = 4, .dropout_p = c->dropout ? 0.2 : 0,
+    };
+
+    a.q_stride_h = c->dim;
+    a.q_stride_g = group * c->dim + 3;
+    a.q_stride_b = KV_HEADS * a.q_stride_g;
+    a.q_stride_s = BATCH * a.q_stride_b;
+    a.kv_stride_g = c->dim;
+    a.kv_stride_b = KV_HEADS * c->dim;
+    a.kv_stride_s = BATCH * a.kv_stride_b;
+    a.v_stride_g = c->dim_v;
+    a.v_stride_b = KV_HEADS * c->dim_v;
+    a.v_stride_s = BATCH * a.v_stride_b;
+    a.out_stride_h = c->dim_v;
+    a.out_stride_b = HEADS * c->dim_v;
+    a.out_stride_s = BATCH * a.out_stride_b;
+    a.q = twins_random ((size_t)(c->seq_q * a.q_stride_s), dtype, shift, 1);
+    a.k = twins_random ((size_t)(c->seq_k * a.kv_stride_s), dtype, shift, 2);
+    a.v = twins_random ((size_t)(c->seq_k * a.v_stride_s), dtype, shift, 3);
+    a.out = twins_random ((size_t)(c->seq_q * a.out_stride_s), dtype, shift, 4);
+    a.lse = twins_random ((size_t)(BATCH * HEADS * c->seq_q), MG_FLOAT32, 0, 5);
+    a.sample = twins_values (BATCH, sizeof (sample[0]), 0, sample);
+    if (c->sink)
+        a.sink = twins_random (HEADS, dtype, 0, 6);
+    if (c->far) {
+        a.pos_q = positions (c->seq_q, 7);
+        a.pos_k = positions (c->seq_k, 2);
+    }
+    if (c->starts)
+        a.start = starts (c->seq_q);
+    return a;
+}
+
+static void test_fwd (const struct part *c, enum mg_dtype dtype, size_t shift)
+{
+    struct kern_attention_fwd a = arguments (c, dtype, shift);
+    float most = -1e30f;
+
+    if (c->largest)
+        a.max_logit = twins_numbers (1, MG_FLOAT32, 0, &most);
+    twins_check (KERN_ATTENTION_FWD, &a, twins_tolerance (dtype), "attention_fwd %s %s+%zu",
+                 c->name, mg_dtype_name (dtype), shift);
+}
+
+/* The products of the random dout and out are not those of a forward pass, which changes nothing
+ * here: both sides have the same formula.
+ */
+static void test_bwd (const struct part *c, enum mg_dtype dtype, size_t shift, bool accumulate)
+{
+    struct kern_attention_bwd b = { .accumulate = accumulate, .grad_dtype = MG_FLOAT32 };
+    const struct kern_attention_fwd *a = &b.fwd;
+    float lse[BATCH * HEADS * 128];
+
+    b.fwd = arguments (c, dtype, shift);
+    for (int64_t i = 0; i < BATCH * HEADS * c->seq_q; i++)
+        lse[i] = 2 + (float)(i % 5) / 4;
+    b.fwd.lse = twins_numbers ((size_t)(BATCH * HEADS * c->seq_q), MG_FLOAT32, 0, lse);
+    b.dout = twins_random ((size_t)(c->seq_q * a->out_stride_s), dtype, shift, 7);
+    b.dq = twins_random ((size_t)(c->seq_q * a->q_stride_s), dtype, shift, 8);
+    b.dk = twins_random ((size_t)(c->seq_k * a->kv_stride_s), dtype, shift, 9);
+    b.dv = twins_random ((size_t)(c->seq_k * a->v_stride_s), dtype, shift, 10);
+    if (c->sink)
+        b.dsink = twins_random (HEADS, MG_FLOAT32, 0, 11);
+    twins_check (KERN_ATTENTION_BWD, &b, twins_tolerance (dtype), "attention_bwd %s %s+%zu%s",
+                 c->name, mg_dtype_name (dtype), shift, accumulate ? " added" : "");
+}
+
+static void test_merge (enum mg_dtype dtype, enum mg_dtype part_dtype, int64_t dim, size_t shift)
+{
+    enum { SEQ = 9 };
+    size_t rows = BATCH * HEADS * SEQ;
+    struct kern_attention_merge a = { .batch = BATCH, .heads = HEADS, .seq_q = SEQ,
+                                      .head_dim = dim, .dtype = dtype, .part_dtype = part_dtype };
+    float lse[BATCH * HEADS * SEQ], part_lse[BATCH * HEADS * SEQ];
+
+    for (size_t i = 0; i < rows; i++) {
+        lse[i] = i % 3 == 0 ? -INFINITY : (float)(i % 5);
+        part_lse[i] = i % 4 == 0 ? -INFINITY : (float)(i % 7);
+    }
+    a.out_stride_h = dim;
+    a.out_stride_b = HEADS * dim;
+    a.out_stride_s = BATCH * HEADS * dim;
+    a.out = twins_random (rows * (size_t)dim, dtype, shift, 1);
+    a.part = twins_random (rows * (size_t)dim, part_dtype, shift, 2);
+    a.lse = twins_numbers (rows, MG_FLOAT32, 0, lse);
+    a.part_lse = twins_numbers (rows, MG_FLOAT32, 0, part_lse);
+    twins_check (KERN_ATTENTION_MERGE, &a, twins_tolerance (dtype),
+                 "attention_merge %s and %s %d+%zu", mg_dtype_name (dtype),
+                 mg_dtype_name (part_dtype), (int)dim, shift);
+}
+
+void twins_attention (void)
+{
+    for (size_t i = 0; i < sizeof (parts) / sizeof (parts[0]); i++)
+        for (int d = 0; d < TWINS_DTYPES; d++) {
+            test_fwd (&parts[i], twins_dtypes[d], i % 2);
+            test_bwd (&parts[i], twins_dtypes[d], i % 2, i % 2);
+        }
+    for (int d = 0; d < TWINS_DTYPES; d++) {
+        test_merge (twins_dtypes[d], twins_dtypes[d], 40, 0);
+        test_merge (twins_dtypes[d], MG_FLOAT32, 13, 1);
+    }
+}
