@@ -6,6 +6,9 @@
 programs=$MG_BUILDDIR/tests/cuda
 [ -x "$programs/conform" ] || skip_all "CUDA is ${MG_CUDA:-off}"
 
+kits=(act adamw attention attention_logits bias_dropout_add cast copy embedding fill norm reduce
+      rope xent)
+! long || kits+=(adamw_types state)
 for order in 0 1 $((RANDOM + 2)); do
     for name in conform twins; do
         run env MG_CUDA_THREADS="$order" "$programs/$name"
@@ -13,8 +16,7 @@ for order in 0 1 $((RANDOM + 2)); do
         ok "[ $(grep -c '^ok' <<<"$out") -ge 50 ]" "(with checks)"
     done
     # The unit tests of the CPU's kernels.
-    for name in act adamw adamw_types attention attention_logits bias_dropout_add cast copy \
-        embedding fill norm reduce rope state xent; do
+    for name in "${kits[@]}"; do
         [ "$order" = 1 ] || long || continue
         run env MG_CUDA_THREADS="$order" "$programs/kit-$name"
         is "$status $(grep '^not ok\|^Bail' <<<"$out")" "0 " "kit-$name, threads in order $order"
