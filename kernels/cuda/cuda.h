@@ -51,6 +51,11 @@ struct cuda_call {
     OP (CAST, cast)                                 \
     OP (ROUTER_RANDOM, router_random)               \
     OP (JITTER, jitter)                             \
+    OP (ROW_GATHER, row_gather)                     \
+    OP (ROW_COMBINE, row_combine)                   \
+    OP (ROW_DOT, row_dot)                           \
+    OP (EXPERT_BIAS_FWD, expert_bias_fwd)           \
+    OP (EXPERT_BIAS_BWD, expert_bias_bwd)           \
     OP (EXPERT_ACT_FWD, expert_act_fwd)             \
     OP (EXPERT_ACT_BWD, expert_act_bwd)
 
