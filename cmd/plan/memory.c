@@ -115,8 +115,11 @@ static int keep (struct plan_memory_row *row, const struct memory_plan *plan,
 static int plan_generator (const struct train_args *args, const struct plan_memory *r, int rank,
                            struct plan_memory_row *row, struct mg_error *err)
 {
+    const struct infer_config config = { .program = "megatron plan", .generator = r->generator,
+                                         .errors = stderr };
+
     row->threads = r->threads;
-    return infer_plan (args, &r->generator, rank, r->world, &row->threads, &row->plan, err);
+    return infer_plan (&config, args, rank, r->world, &row->threads, &row->plan, err);
 }
 
 static int plan_rank (const struct train_args *args, const struct plan_memory *r, int rank,

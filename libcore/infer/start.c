@@ -336,17 +336,16 @@ static void free_planned (struct infer *infer)
     memory_clear (&s->memory);
 }
 
-int infer_plan (const struct train_args *args, const struct generator_config *generator, int rank,
+int infer_plan (const struct infer_config *config, const struct train_args *args, int rank,
                 int world, int *threads, struct memory_plan *memory, struct mg_error *err)
 {
-    struct infer infer = { .given = { .generator = *generator, .errors = stderr },
-                           .args = *args };
+    struct infer infer = { .given = *config, .args = *args };
     struct session *s = &infer.session;
     int rc = -1, saved_errno;
 
     s->config = &infer.config;
-    s->program = "megatron plan";
-    s->errors = s->accord.out = stderr;
+    s->program = config->program;
+    s->errors = s->accord.out = config->errors;
     if (configure (&infer, err) == 0
         && session_plan (s, rank, world, *threads, check_world, &infer, err) == 0
         && build (&infer, err) == 0) {

@@ -52,11 +52,11 @@ struct infer {
 int infer_start (struct infer *infer, const struct infer_config *config, struct mg_error *err);
 
 /* Plan the memory that 'rank' of 'world' ranks would allocate for a generator of a model of these
- * arguments, whose weights are not read.  Each rank has *threads compute threads.  If *threads is
- * 0, the number becomes the rank's share of this machine's CPUs.  The caller frees the plan with
- * memory_clear().  -1 and a text on failure.
+ * arguments, whose weights are not read: config->load, argc and argv are not used.  Each rank has
+ * *threads compute threads.  If *threads is 0, the number becomes the rank's share of this
+ * machine's CPUs.  The caller frees the plan with memory_clear().  -1 and a text on failure.
  */
-int infer_plan (const struct train_args *args, const struct generator_config *generator, int rank,
+int infer_plan (const struct infer_config *config, const struct train_args *args, int rank,
                 int world, int *threads, struct memory_plan *memory, struct mg_error *err);
 
 /* Print the line that describes the job, the model and rank 0's memory: the bytes of each kind as
