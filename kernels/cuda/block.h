@@ -97,7 +97,7 @@ static __device__ inline int64_t cuda_divide (int64_t n, int64_t d, int64_t *res
     return quotient;
 }
 
-static __device__ inline float cuda_warp_sum (float x)
+template <typename T> static __device__ inline T cuda_warp_sum (T x)
 {
 #pragma unroll
     for (int bits = CUDA_WARP / 2; bits > 0; bits /= 2)
@@ -106,9 +106,9 @@ static __device__ inline float cuda_warp_sum (float x)
 }
 
 /* The sum over all threads of a block of whole warps, the same bits in each of them. */
-static __device__ inline float cuda_block_sum (float x)
+template <typename T> static __device__ inline T cuda_block_sum (T x)
 {
-    SHARED (float, sums, [CUDA_WARP]);
+    SHARED (T, sums, [CUDA_WARP]);
     unsigned lane = threadIdx.x % CUDA_WARP;
 
     x = cuda_warp_sum (x);
@@ -118,7 +118,7 @@ static __device__ inline float cuda_block_sum (float x)
     if (lane == 0)
         sums[threadIdx.x / CUDA_WARP] = x;
     __syncthreads ();
-    return cuda_warp_sum (lane < blockDim.x / CUDA_WARP ? sums[lane] : 0);
+    return cuda_warp_sum (lane < blockDim.x / CUDA_WARP ? sums[lane] : T (0));
 }
 
 /* On the host: */

@@ -20,13 +20,14 @@ template <int SIZE> static __host__ __device__ inline int64_t cuda_strips (int64
 
 /* Sum groups of 'group' rows.  next (row, col, sum) adds columns col .. col + SIZE - 1 of a row to
  * sum[SIZE]; col is below cols.  done (g, col, total) stores the sum of one column of group g.
+ * Sums are of type SUM, which has +=.
  */
-template <int SIZE, typename NEXT, typename DONE>
+template <int SIZE, typename SUM = float, typename NEXT, typename DONE>
 static __device__ inline void cuda_sum_columns (int64_t rows, int64_t group, int64_t cols,
                                                 const NEXT &next, const DONE &done)
 {
     /* A row of padding per element, so that both ways through the array have no bank conflicts. */
-    SHARED (float, part, [CUDA_WARPS][SIZE][CUDA_WARP + CUDA_WARP / SIZE]);
+    SHARED (SUM, part, [CUDA_WARPS][SIZE][CUDA_WARP + CUDA_WARP / SIZE]);
     int64_t strips = cuda_strips<SIZE> (cols), blocks = (rows + group - 1) / group * strips;
     unsigned warp = threadIdx.x / CUDA_WARP, lane = threadIdx.x % CUDA_WARP;
 
@@ -34,7 +35,7 @@ static __device__ inline void cuda_sum_columns (int64_t rows, int64_t group, int
         int64_t strip, g = cuda_divide (block, strips, &strip);
         int64_t first = strip * CUDA_WARP * SIZE, col = first + lane * SIZE;
         int64_t end = min ((g + 1) * group, rows);
-        float sum[SIZE] = {};
+        SUM sum[SIZE] = {};
 
         if (col < cols)
             for (int64_t row = g * group + warp; row < end; row += CUDA_WARPS)
@@ -46,7 +47,7 @@ static __device__ inline void cuda_sum_columns (int64_t rows, int64_t group, int
         __syncthreads ();
         for (unsigned c = threadIdx.x; c < CUDA_WARP * SIZE && first + c < cols;
              c += CUDA_THREADS) {
-            float total = 0;
+            SUM total = {};
 
 #pragma unroll
             for (int w = 0; w < CUDA_WARPS; w++)

@@ -93,24 +93,9 @@ int cuda_xent_sum (const struct cuda_call *call, const struct kern_xent_sum *a,
                : cuda_launch_each<xent_sum<false>> (call, "xent_sum", err, n, *a);
 }
 
-/* The sum over the block's threads, the same bits in each of them; 'sums' is shared memory. */
-static __device__ inline double block_sum (double mine, double *sums)
-{
-    __syncthreads (); // an earlier sum has been read
-    sums[threadIdx.x] = mine;
-    for (unsigned half = CUDA_THREADS / 2; half > 0; half /= 2) {
-        __syncthreads ();
-        if (threadIdx.x < half)
-            sums[threadIdx.x] += sums[threadIdx.x + half];
-    }
-    __syncthreads ();
-    return sums[0];
-}
-
 /* One block, since all tokens are divided by one number. */
 __global__ void __launch_bounds__ (CUDA_THREADS) xent_loss (struct kern_xent_loss a)
 {
-    SHARED (double, sums, [CUDA_THREADS]);
     double weight = (a.weight ? *a.weight : 1) * (a.times ? *a.times : 1);
     double count = 0, sum = 0, divisor;
 
@@ -122,8 +107,8 @@ __global__ void __launch_bounds__ (CUDA_THREADS) xent_loss (struct kern_xent_los
         count += mask;
         sum += mask * (log ((double)a.sum[t]) - (double)a.target[t]);
     }
-    count = block_sum (count, sums);
-    sum = block_sum (sum, sums);
+    count = cuda_block_sum (count);
+    sum = cuda_block_sum (sum);
     divisor = a.count ? *a.count : count;
     divisor = divisor > 1 && !a.per_token ? divisor : 1;
     for (int64_t t = threadIdx.x; t < a.tokens; t += CUDA_THREADS)
