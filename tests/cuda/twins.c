@@ -229,6 +229,7 @@ int main (int argc, char **argv)
     twins_copy ();
     twins_dropout ();
     twins_embedding ();
+    twins_expert_bias ();
     twins_norm ();
     twins_reduce ();
     twins_rope ();

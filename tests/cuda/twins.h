@@ -78,6 +78,7 @@ void twins_attention (void);
 void twins_copy (void);
 void twins_dropout (void);
 void twins_embedding (void);
+void twins_expert_bias (void);
 void twins_norm (void);
 void twins_reduce (void);
 void twins_rope (void);
