@@ -30,7 +30,7 @@ int kern_run (const struct kernels *k, const struct kern_call *call, struct mg_e
     if (k->tape)
         return kern_tape_add (k->tape, k, call, err);
     if (!k->ops->run[call->op])
-        return mg_error_set (err, ENOTSUP, "kernel %s: the %s device is only planned",
+        return mg_error_set (err, ENOTSUP, "kernel %s: the %s device has none, or is only planned",
                              kern_op_name (call->op), k->ops->name);
     return k->ops->run[call->op](k, call->args, call->stream, err);
 }

@@ -109,6 +109,10 @@ run "${one[@]}" --device cuda --cuda-graph-impl local
 is "$status" 1 "graphs"
 is "$err" "megatron train: model: device cuda has no graphs yet: no --cuda-graph-impl" \
     "are refused in one line"
+run "${one[@]}" --device cuda --num-experts 4 --moe-router-load-balancing-type none
+is "$status" 1 "experts"
+like "$err" "^megatron train: .*layer 0: .*: kernel [a-z_]+: the cuda device has none, or is only planned$" \
+    "are refused in one line that names the layer"
 run megatron launch -n 2 "${one[@]}" --device cuda
 ok "[ $status != 0 ]" "two ranks"
 like "$err" "device cuda: 2 ranks, want 1" "are refused"

@@ -50,7 +50,7 @@ static __device__ inline struct curve relu (float x, bool squared)
     return { r, x > 0 ? 1 : x == x ? 0 : x };
 }
 
-/* x times the normal distribution's function, of which 'v' is the bounded x. */
+/* x times the normal distribution's function at v; v is x, bounded. */
 static __device__ inline struct curve gelu (float x, float v)
 {
     float normal = 0.5f * erfcf (-0.70710678f * v);

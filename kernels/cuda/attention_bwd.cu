@@ -37,8 +37,6 @@ __global__ void __launch_bounds__ (CUDA_THREADS)
     attention_dsink (struct kern_attention_fwd a, const float *delta, void *dsink,
                      enum mg_dtype grad_dtype)
 {
-    SHARED (double, sums, [CUDA_THREADS]);
-
     for (int64_t head = blockIdx.x; head < a.heads; head += gridDim.x) {
         double sink = a.sink ? (double)cuda_float (((const T *)a.sink)[head]) : 0, sum = 0;
 
@@ -50,16 +48,10 @@ __global__ void __launch_bounds__ (CUDA_THREADS)
             if (a.lse[at] != -INFINITY)
                 sum -= exp (sink - (double)a.lse[at]) * (double)delta[at];
         }
-        __syncthreads ();
-        sums[threadIdx.x] = sum;
-        for (unsigned half = CUDA_THREADS / 2; half > 0; half /= 2) {
-            __syncthreads ();
-            if (threadIdx.x < half)
-                sums[threadIdx.x] += sums[threadIdx.x + half];
-        }
+        sum = cuda_block_sum (sum);
         if (threadIdx.x == 0)
             cuda_set_typed_element (dsink, head, cuda_typed_element (dsink, head, grad_dtype)
-                                                     + (float)sums[0], grad_dtype);
+                                                     + (float)sum, grad_dtype);
     }
 }
 

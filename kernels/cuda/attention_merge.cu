@@ -56,9 +56,7 @@ template <typename T>
 static int launch_out (const struct cuda_call *call, const struct kern_attention_merge *a,
                        struct mg_error *err)
 {
-    return a->part_dtype == MG_BFLOAT16  ? launch<T, __nv_bfloat16> (call, a, err)
-           : a->part_dtype == MG_FLOAT16 ? launch<T, __half> (call, a, err)
-                                         : launch<T, float> (call, a, err);
+    return CUDA_TYPED_WITH (T, a->part_dtype, launch, call, a, err);
 }
 
 int cuda_attention_merge (const struct cuda_call *call, const struct kern_attention_merge *a,

@@ -208,4 +208,10 @@ static inline int cuda_launch_each (const struct cuda_call *call, const char *op
      : (dtype) == MG_FLOAT16 ? FN<__half> (__VA_ARGS__)                   \
                              : FN<float> (__VA_ARGS__))
 
+/* FN<T, type> (...) for the type of a second array of the call. */
+#define CUDA_TYPED_WITH(T, dtype, FN, ...)                                \
+    ((dtype) == MG_BFLOAT16  ? FN<T, __nv_bfloat16> (__VA_ARGS__)         \
+     : (dtype) == MG_FLOAT16 ? FN<T, __half> (__VA_ARGS__)                \
+                             : FN<T, float> (__VA_ARGS__))
+
 #endif /* KERNELS_CUDA_BLOCK_H */

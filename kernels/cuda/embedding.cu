@@ -219,9 +219,7 @@ static int launch_add (const struct cuda_call *call, const struct additions *a,
 template <typename T>
 static int add (const struct cuda_call *call, const struct additions *a, struct mg_error *err)
 {
-    return a->grad_dtype == MG_BFLOAT16  ? launch_add<T, __nv_bfloat16> (call, a, err)
-           : a->grad_dtype == MG_FLOAT16 ? launch_add<T, __half> (call, a, err)
-                                         : launch_add<T, float> (call, a, err);
+    return CUDA_TYPED_WITH (T, a->grad_dtype, launch_add, call, a, err);
 }
 
 int cuda_embedding_bwd (const struct cuda_call *call, const struct kern_embedding_bwd *a,

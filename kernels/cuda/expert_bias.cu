@@ -120,9 +120,7 @@ template <typename T>
 static int launch_bwd (const struct cuda_call *call, const struct kern_expert_bias_bwd *a,
                        struct mg_error *err)
 {
-    int rc = a->grad_dtype == MG_BFLOAT16  ? launch_dbias<T, __nv_bfloat16> (call, a, err)
-             : a->grad_dtype == MG_FLOAT16 ? launch_dbias<T, __half> (call, a, err)
-                                           : launch_dbias<T, float> (call, a, err);
+    int rc = CUDA_TYPED_WITH (T, a->grad_dtype, launch_dbias, call, a, err);
 
     if (rc < 0 || !a->dfactor)
         return rc;

@@ -26,6 +26,7 @@ struct product {
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, c; /* a and b as cuBLASLt has them: our b and a */
     cublasLtMatmulAlgo_t algorithm;
+    bool tried; /* it has run once on memory of its own, or there was none */
 };
 
 struct cuda_products {
@@ -168,21 +169,16 @@ static unsigned bucket_of (const struct shape *shape)
     return hash % NUM_BUCKETS;
 }
 
-/* The product of a shape, made when it is first asked for.  The lock is held.  '*known' tells
- * whether it was there.
- */
+/* The product of a shape, made when it is first asked for.  The lock is held. */
 static struct product *find (struct cuda_products *products, const struct shape *shape,
-                             bool *known, struct mg_error *err)
+                             struct mg_error *err)
 {
     struct product **bucket = &products->bucket[bucket_of (shape)], *p;
 
     for (p = *bucket; p; p = p->next) {
-        if (memcmp (&p->shape, shape, sizeof (*shape)) == 0) {
-            *known = true;
+        if (memcmp (&p->shape, shape, sizeof (*shape)) == 0)
             return p;
-        }
     }
-    *known = false;
     if ((p = product_create (products, shape, err))) {
         p->next = *bucket;
         *bucket = p;
@@ -273,14 +269,13 @@ static int multiply (struct cuda_products *products, struct run *r, const struct
     const float one = 1, beta = r->shape.accumulate ? 1 : 0;
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     struct product *p;
-    bool known;
     int rc = -1;
 
     r->shape.align_a = alignment (r->a);
     r->shape.align_b = alignment (r->b);
     r->shape.align_c = alignment (r->c);
     pthread_mutex_lock (&products->lock);
-    if ((p = find (products, &r->shape, &known, err))) {
+    if ((p = find (products, &r->shape, err))) {
         if (r->bias)
             status = cublasLtMatmulDescSetAttribute (p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                                      &r->bias, sizeof (r->bias));
@@ -355,8 +350,7 @@ static int try_product (struct cuda_products *products, const struct kern_gemm *
         cudaGetLastError ();
         return 0; // without a trial the first product may have to load its kernel
     }
-    if (cudaStreamCreateWithFlags (&call.stream, cudaStreamNonBlocking) != cudaSuccess
-        || cudaMemsetAsync (memory, 0, size, call.stream) != cudaSuccess) {
+    if (cudaStreamCreateWithFlags (&call.stream, cudaStreamNonBlocking) != cudaSuccess) {
         cudaFree (memory);
         return mg_error_set (err, EIO, "cuda kernel gemm: no stream for a trial");
     }
@@ -365,7 +359,9 @@ static int try_product (struct cuda_products *products, const struct kern_gemm *
     a.c = memory + size_a + size_b;
     a.bias = planned->bias ? memory + size_a + size_b + size_c : NULL;
     call.scratch = memory + size;
-    rc = cuda_product (products, &call, &a, err);
+    rc = cudaMemsetAsync (memory, 0, size, call.stream) == cudaSuccess
+             ? cuda_product (products, &call, &a, err)
+             : mg_error_set (err, EIO, "cuda kernel gemm: no zeros for a trial");
     if (cudaStreamSynchronize (call.stream) != cudaSuccess && rc == 0)
         rc = mg_error_set (err, EIO, "cuda kernel gemm: a trial failed");
     cudaStreamDestroy (call.stream);
@@ -376,18 +372,23 @@ static int try_product (struct cuda_products *products, const struct kern_gemm *
 int cuda_product_prepare (struct cuda_products *products, const struct kern_gemm *a,
                           struct mg_error *err)
 {
+    struct product *p;
     struct run r;
-    bool known;
-    int rc;
+    bool first;
 
     if (a->m == 0 || a->n == 0 || a->k == 0)
         return 0;
     r = run_of (a, NULL);
     r.shape.align_a = r.shape.align_b = r.shape.align_c = alignment (NULL);
     pthread_mutex_lock (&products->lock);
-    rc = find (products, &r.shape, &known, err) ? 0 : -1;
+    if ((p = find (products, &r.shape, err))) {
+        first = !p->tried;
+        p->tried = true;
+    }
     pthread_mutex_unlock (&products->lock);
-    return rc < 0 || known ? rc : try_product (products, a, err);
+    if (!p)
+        return -1;
+    return first ? try_product (products, a, err) : 0;
 }
 
 struct cuda_products *cuda_products_create (struct mg_error *err)

@@ -33,9 +33,7 @@ template <typename FROM>
 static int launch_from (const struct cuda_call *call, const struct cuda_matrix *m,
                         struct mg_error *err)
 {
-    return m->to_dtype == MG_BFLOAT16  ? launch<FROM, __nv_bfloat16> (call, m, err)
-           : m->to_dtype == MG_FLOAT16 ? launch<FROM, __half> (call, m, err)
-                                       : launch<FROM, float> (call, m, err);
+    return CUDA_TYPED_WITH (FROM, m->to_dtype, launch, call, m, err);
 }
 
 int cuda_convert (const struct cuda_call *call, const struct cuda_matrix *m, struct mg_error *err)

@@ -1,8 +1,8 @@
 /* device - memory, streams and kernels of one kind of processor.
  *
  * The rest of the library sees a device through this header, the streams of megatron/stream.h
- * and the kernels of kernels/kernels.h.  Backends: "cpu"; "guarded" and "guarded-pages" are for
- * tests (device_guarded.c) and are only chosen by name.
+ * and the kernels of kernels/kernels.h.  Backends: "cpu" and the module "cuda"; "guarded" and
+ * "guarded-pages" are for tests (device_guarded.c) and are only chosen by name.
  *
  * There are two kinds of memory.  Device memory comes from device_alloc(); all other memory is host
  * memory.  The host does not read or write device memory.  Only kernels, the copies and sets below,

@@ -25,7 +25,9 @@ int cuda_check (const struct mg_device *device, cudaError_t rc, const char *what
         return 0;
     snprintf (text, sizeof (text), "device cuda:%d: %s: %s (%s)", cuda_device_of (device)->ordinal,
               what, cudaGetErrorString (rc), cudaGetErrorName (rc));
-    /* Memory that is not there, or a wrong argument, leaves the device as it was. */
+    /* The first question clears an error of the call alone, such as too little memory.  An error of
+     * the device stays.
+     */
     if (cudaGetLastError () != cudaSuccess && cudaPeekAtLastError () != cudaSuccess)
         device->host->fail ((struct mg_device *)device, text);
     return device->host->error_set (err, rc == cudaErrorMemoryAllocation ? ENOMEM : EIO, "%s",
@@ -147,7 +149,6 @@ static int create (struct mg_device *device, struct mg_error *err)
     if (!d)
         return device->host->error_set (err, ENOMEM, "device cuda: out of memory");
     device->impl = d;
-    d->device = device;
     if (choose_ordinal (device, err) < 0 || cuda_enter (device, err) < 0
         || cuda_check (device, cudaDeviceGetStreamPriorityRange (&d->least_priority,
                                                                  &d->greatest_priority),

@@ -12,7 +12,6 @@
 #include "libcore/device/device_ops.h"
 
 struct cuda_device {
-    struct mg_device *device;
     int ordinal;                     /* of CUDA: which of the visible devices */
     int least_priority, greatest_priority; /* of streams: a smaller number is a higher priority */
     cudaStream_t setting;            /* zeroes new memory */

@@ -54,7 +54,7 @@ struct task_config {
     int vocab_size; /* of the model */
 };
 
-/* Tokens that a pass reads, of which the last is only a label. */
+/* Tokens of a pass.  The pass reads all but the last one, which is only a label. */
 struct task_sample {
     size_t first;      /* place of the first token in task.tokens */
     int count;         /* tokens, S + 1 at most */

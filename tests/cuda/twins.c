@@ -233,6 +233,7 @@ int main (int argc, char **argv)
     twins_norm ();
     twins_reduce ();
     twins_rope ();
+    twins_row ();
     kernels_cpu_destroy (cpu);
     return done_testing ();
 }

@@ -82,5 +82,6 @@ void twins_expert_bias (void);
 void twins_norm (void);
 void twins_reduce (void);
 void twins_rope (void);
+void twins_row (void);
 
 #endif /* TESTS_CUDA_TWINS_H */

@@ -8,7 +8,7 @@
 
 enum { FIRST = 100, COUNT = 11, BATCH = 2 };
 
-/* Ids of which many are the same, and some are of another shard. */
+/* Ids: many are the same, and some are of another shard. */
 static const int32_t *ids (int64_t tokens)
 {
     int32_t *x = kit_alloc ((size_t)tokens + 1, sizeof (*x));

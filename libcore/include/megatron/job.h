@@ -44,9 +44,9 @@ struct mg_job_options {
                              mg_job_destroy() has returned */
     double stall_warning; /* a rank that waits for more seconds than this is reported, and
                              the job goes on; 0: never */
-    const char *device;   /* "cpu" or "cpu:0": a name and, from 0, the number of the
-                             device among the machine's devices of that name; NULL: the
-                             best device of the machine */
+    const char *device;   /* "cpu", "cuda" or "cuda:1": a name and, from 0, the number of
+                             the device among the machine's devices of that name; NULL: the
+                             CPU */
     uint64_t groups;      /* the kinds of groups whose communicators are made:
                              MG_GROUP_BIT (MG_GROUP_TP) | ...; the same on every rank; 0:
                              every kind.  Each communicator needs memory */
@@ -118,8 +118,8 @@ const struct mg_grid *mg_job_grid (const struct mg_job *job);
  */
 struct mg_comm *mg_job_comm (const struct mg_job *job, enum mg_group_kind kind);
 
-/* The device of the job, for mg_stream_create() and mg_event_create().  The job owns it.  In this
- * version the device is the host's CPUs, and buffers are ordinary memory.
+/* The device of the job, for mg_stream_create() and mg_event_create().  The job owns it.  On
+ * the device "cpu", buffers are ordinary memory.
  */
 struct mg_device *mg_job_device (const struct mg_job *job);
 
