@@ -43,10 +43,13 @@ const struct contract_var contract_vars[CONTRACT_NUM_VARS] = {
     { .name = "WORLD_SIZE", .kind = CONTRACT_WORLD },
     { .name = "LOCAL_RANK", .kind = CONTRACT_LOCAL_RANK },
     { .name = "LOCAL_WORLD_SIZE", .kind = CONTRACT_LOCAL_SIZE },
-    { .name = "MASTER_ADDR", .kind = CONTRACT_MASTER_ADDR, .keep = true },
-    { .name = "MASTER_PORT", .kind = CONTRACT_MASTER_PORT, .keep = true },
-    { .name = "CUDA_DEVICE_MAX_CONNECTIONS", .kind = CONTRACT_CONNECTIONS, .keep = true,
-      .hand_on = true },
+    { .name = "MASTER_ADDR", .kind = CONTRACT_MASTER_ADDR, .unless = "MASTER_ADDR" },
+    { .name = "MASTER_PORT", .kind = CONTRACT_MASTER_PORT, .unless = "MASTER_PORT" },
+    // before the variable that it marks as the plugin's own
+    { .name = ENVIRONMENT_CONNECTIONS, .kind = CONTRACT_CONNECTIONS,
+      .unless = "CUDA_DEVICE_MAX_CONNECTIONS", .hand_on = true },
+    { .name = "CUDA_DEVICE_MAX_CONNECTIONS", .kind = CONTRACT_CONNECTIONS,
+      .unless = "CUDA_DEVICE_MAX_CONNECTIONS", .hand_on = true },
 };
 
 /* All five axes, also those that a short order string leaves out. */

@@ -45,10 +45,11 @@ struct contract_var {
     } kind;
     bool expert; /* the axis belongs to the expert grid */
     enum mg_axis axis;
-    bool keep;    /* a value that the user has set stays; an empty value counts as not set */
+    const char *unless; /* not written if this variable has a value already, which is not empty;
+                           NULL: always written */
     bool hand_on; /* an srun, sbatch or salloc inside the task gets the variable, too */
 };
-enum { CONTRACT_NUM_VARS = 25 };
+enum { CONTRACT_NUM_VARS = 26 };
 extern const struct contract_var contract_vars[CONTRACT_NUM_VARS];
 
 /* A variable that a task has if and only if this plugin has set its environment. */

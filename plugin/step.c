@@ -174,7 +174,7 @@ static int export_contract (spank_t sp, const struct contract *c, struct mg_erro
         char value[CONTRACT_VALUE_MAX];
         spank_err_t rc;
 
-        if ((var->keep && is_set (sp, var->name)) || !contract_value (c, var, value))
+        if ((var->unless && is_set (sp, var->unless)) || !contract_value (c, var, value))
             continue;
         rc = spank_setenv (sp, var->name, value, 1);
         if (rc != ESPANK_SUCCESS)

@@ -45,7 +45,8 @@ for my $rank (0 .. $world - 1) {
         LOCAL_RANK => $env->{SLURM_LOCALID}, LOCAL_WORLD_SIZE => $locals{$env->{SLURM_NODEID}},
         MEGATRON_VPP_SIZE => $vpp, MEGATRON_RANK_ORDER => $order,
         MASTER_ADDR => $task[0]{SLURMD_NODENAME}, MASTER_PORT => $task[0]{MASTER_PORT},
-        $tp * $cp > 1 ? (CUDA_DEVICE_MAX_CONNECTIONS => 1) : (),
+        $tp * $cp > 1
+            ? (CUDA_DEVICE_MAX_CONNECTIONS => 1, MEGATRON_CUDA_CONNECTIONS => 1) : (),
     );
     for my $name (keys %names) {
         my ($size, $axis) = @{$names{$name}};
@@ -122,9 +123,10 @@ is "$(cut -d: -f 6 <<<"$out" | sort -u | wc -l)" 1 "and one port"
 
 # shellcheck disable=SC2016
 run env CUDA_DEVICE_MAX_CONNECTIONS=8 RANK=77 MASTER_ADDR=elsewhere MASTER_PORT=5 srun -Q -n2 \
-    --megatron-tp=2 sh -c 'echo $CUDA_DEVICE_MAX_CONNECTIONS $RANK $MASTER_ADDR $MASTER_PORT'
-is "$(sort <<<"$out")$err" $'8 0 elsewhere 5\n8 1 elsewhere 5' \
-    "CUDA_DEVICE_MAX_CONNECTIONS and MASTER_ are kept, ranks are not"
+    --megatron-tp=2 sh -c 'echo $CUDA_DEVICE_MAX_CONNECTIONS $RANK $MASTER_ADDR $MASTER_PORT \
+        ${MEGATRON_CUDA_CONNECTIONS:-none}'
+is "$(sort <<<"$out")$err" $'8 0 elsewhere 5 none\n8 1 elsewhere 5 none' \
+    "CUDA_DEVICE_MAX_CONNECTIONS and MASTER_ are kept and not marked, ranks are not"
 # shellcheck disable=SC2016
 run env MASTER_ADDR= MASTER_PORT=5 srun -Q -w n1,n2 -n2 --megatron-tp=2 \
     --megatron-placement=allow sh -c 'echo $MASTER_ADDR $MASTER_PORT'

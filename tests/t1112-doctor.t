@@ -21,6 +21,7 @@ like "$out" $'fail  slurm        Slurm is not installed here: srun: No such file
     "it says so, and what to do"
 is "$(verdict cpus)" ok "the machine is looked at all the same"
 is "$(verdict device)" ok "so is the device"
+like "$out" "(gpu +jobs here compute on the CPU: |device +cuda:0: )" "and what there is of GPUs"
 run env PATH="$TEST_DIR/empty" LD_LIBRARY_PATH="$MG_BUILDDIR/.libs" "$megatron" doctor
 like "$out" "ok    library      libmegatron.so.0 is version $("$megatron" --version | sed -n 's/^megatron //p')" \
     "the library, where the linker finds it"

@@ -28,7 +28,7 @@ both() {
 
 run env MG_TEST_DEVICE=abacus "${one[@]}"
 is "$status" 1 "the variable counts"
-like "$err" 'MG_TEST_DEVICE: there is no device "abacus", want cpu' "and is told"
+like "$err" 'MG_TEST_DEVICE: there is no device "abacus", want auto or cuda or cpu' "and is told"
 
 run "${one[@]}" --device abacus
 is "$status" 2 "a device that no backend has"

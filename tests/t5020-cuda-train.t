@@ -81,6 +81,47 @@ for order in lazy $((RANDOM + 1)); do
     same_bits "order.$order" first "the same bits in the order $order"
 done
 
+# ---- which device
+run "${one[@]}" --device auto
+is "$status" 0 "--device auto"
+like "$out" "device cuda:0: .*GiB; its context, the libraries and other programs hold [0-9.]* GiB \(a plan reserves 1.00\); capability 9.0, driver for CUDA 13.0, libcudart 13.0" \
+    "is the GPU, which a line describes"
+run "${one[@]}" --device auto --cuda-graph-impl local
+is "$status" 0 "with graphs"
+like "$out" "device auto is the CPU: device cuda has no graphs yet" "it is the CPU"
+run megatron launch -n 2 "${one[@]}" --device auto
+is "$status" 0 "with two ranks"
+like "$out" "device auto is the CPU: 2 ranks, which" "it is the CPU"
+run env MG_CUDA_DRIVER=0 "${one[@]}" --device auto
+like "$status $out" "^0 .*device auto is the CPU: device cuda: this machine has no NVIDIA driver" \
+    "and without a driver"
+run env MG_CUDA_CAPABILITY=7.5 "${one[@]}" --device auto
+like "$status $out" "^0 .*device auto is the CPU: device cuda:0: its compute capability is 7.5" \
+    "and on an old GPU"
+
+# connections WANT VALUE MARK TEXT: what CUDA finds in CUDA_DEVICE_MAX_CONNECTIONS
+connections() {
+    run env MG_CUDA_CONNECTIONS="$1" CUDA_DEVICE_MAX_CONNECTIONS="$2" \
+        MEGATRON_CUDA_CONNECTIONS="$3" "${one[@]}" --train-iters 1 --device cuda
+    is "$status" 0 "$4" || diag "$err"
+}
+connections 32 1 1 "the plugin's CUDA_DEVICE_MAX_CONNECTIONS is replaced"
+connections 8 8 1 "a user's is not"
+connections 1 1 "" "nor a user's 1"
+run env MG_CUDA_CONNECTIONS=5 "${one[@]}" --train-iters 1 --device cuda
+is "$status" 2 "the double looks"
+
+run megatron doctor --json
+for i in 0 1; do
+    like "$out" "\"device\", *\"verdict\": *\"ok\", *\"text\": *\"cuda:$i: " "the doctor sees cuda:$i"
+done
+run env MG_CUDA_CAPABILITY=7.5 megatron doctor --json
+like "$out" '"device", *"verdict": *"fail", *"text": *"device cuda:1: its compute capability is 7.5' \
+    "and what is wrong with it"
+run env MG_CUDA_DRIVER=12040 megatron doctor --json
+like "$out" '"gpu", *"verdict": *"(ok|warn)", *"text": *"jobs here compute on the CPU: device cuda: the driver is for CUDA 12.4' \
+    "or with the driver"
+
 # ---- what cannot be
 # refused TEXT WORDS COMMAND...
 refused() {
@@ -102,9 +143,10 @@ refused "an old GPU" "device cuda:0: its compute capability is 7.5, 8.0 is neede
     env MG_CUDA_CAPABILITY=7.5 "${one[@]}" --device cuda
 refused "another library" "device cuda: libcudart is of CUDA 12.8, 13.0 or a later release of the \
 same number is needed" env MG_CUDA_RUNTIME=12080 "${one[@]}" --device cuda
-run env MG_CUDA_MEMORY_MIB=16 "${one[@]}" --device cuda
+run env MG_CUDA_MEMORY_MIB=48 MG_CUDA_HELD_MIB=32 "${one[@]}" --device cuda
 is "$status" 1 "too little memory"
-like "$err" "GiB are needed of the device .*--no-check-memory" "is refused by the plan"
+like "$err" "GiB are needed of the device .*it has 0.02 GiB \(0.03 GiB are held by .*--no-check-memory" \
+    "is refused by the plan, with what others hold"
 run "${one[@]}" --device cuda --cuda-graph-impl local
 is "$status" 1 "graphs"
 is "$err" "megatron train: model: device cuda has no graphs yet: no --cuda-graph-impl" \
@@ -120,7 +162,22 @@ rm modules/device_cuda.so
 refused "no module" "there is no $MEGATRON_MODULE_DIR/device_cuda.so; it is built with --with-cuda" \
     "${one[@]}" --device cuda
 
+run "${one[@]}" --device auto
+is "$status" 0 "without the module, --device auto"
+like "$out" "device auto is the CPU: there is no $MEGATRON_MODULE_DIR/device_cuda.so" "is the CPU"
+
 # ---- a plan needs neither the module nor a GPU
 run megatron plan memory "${sizes[@]}" --vocab-size 256 --device cuda
 is "$status" 0 "a plan for the device"
+like "$out" "of the device: [0-9]*, and 1073741824 in reserve" "with a reserve"
+run megatron plan memory "${sizes[@]}" --vocab-size 256 --device cuda --device-reserve-mib 3 --json
+like "$out" '"reserve":3145728,' "of --device-reserve-mib"
+run megatron plan memory "${sizes[@]}" --vocab-size 256
+is "$(grep -c reserve <<<"$out")" 0 "a plan for the CPU has none"
+run megatron plan memory "${sizes[@]}" --vocab-size 256 --device auto
+is "$status" 1 "a plan for --device auto"
+like "$err" "a plan is for a device with a name: want cuda or cpu" "is refused"
+run megatron plan memory "${sizes[@]}" --vocab-size 256 --device cuda --device-reserve-mib=-1
+is "$status" 2 "a reserve below 0"
+like "$err" "device-reserve-mib" "is refused by its name"
 done_testing

@@ -242,12 +242,13 @@ static void check_cpus (json_t *findings)
                     threads ? threads : "");
 }
 
-/* The device that a job here takes by itself. */
-static void check_device (json_t *findings)
+static void check_device (json_t *findings, const char *name, int ordinal)
 {
-    const struct device_config config = { .threads = 1, .timeout = 1 };
+    const struct device_config config = { .name = name, .ordinal = ordinal, .threads = 1,
+                                          .timeout = 60 };
     struct mg_error err = { "" };
     struct mg_device *device = device_create (&config, &err);
+    char number[16] = "", taken[60] = "";
     struct device_info info;
 
     if (!device) {
@@ -255,9 +256,33 @@ static void check_device (json_t *findings)
         return;
     }
     device_describe (device, &info);
-    doctor_add (findings, DOCTOR_OK, "device", NULL, "%s: %s, %.1f GiB, %s", device_name (device),
-                info.name, (double)info.memory / (1 << 30), info.version);
+    if (ordinal >= 0)
+        snprintf (number, sizeof (number), ":%d", ordinal);
+    if (info.others > 0)
+        snprintf (taken, sizeof (taken), " (%.2f taken before a run begins)",
+                  (double)info.others / (1 << 30));
+    doctor_add (findings, DOCTOR_OK, "device", NULL, "%s%s: %s, %.1f GiB%s, %s",
+                device_name (device), number, info.name, (double)info.memory / (1 << 30), taken,
+                info.version);
     device_destroy (device);
+}
+
+/* The CPU, and the GPUs that --device cuda can take. */
+static void check_devices (json_t *findings)
+{
+    struct mg_error err = { "" };
+    int gpus;
+
+    check_device (findings, "cpu", DEVICE_BY_RANK);
+    if ((gpus = device_count ("cuda", &err)) < 0) {
+        bool there = access ("/dev/nvidiactl", F_OK) == 0;
+
+        doctor_add (findings, there ? DOCTOR_WARN : DOCTOR_OK, "gpu",
+                    there ? "this machine has a GPU: see megatron-gpu(7)" : NULL,
+                    "jobs here compute on the CPU: %s", err.text);
+    }
+    for (int i = 0; i < gpus; i++)
+        check_device (findings, "cuda", i);
 }
 
 /* A look-up that a slow name server may hold up. */
@@ -319,7 +344,7 @@ void doctor_check_machine (json_t *findings)
     check_nofile (findings);
     check_shm (findings);
     check_cpus (findings);
-    check_device (findings);
+    check_devices (findings);
 }
 
 void doctor_check_task (json_t *findings, const char *version)

@@ -71,14 +71,14 @@ static int set_variables (const struct launch_place *place)
     for (int i = 0; i < CONTRACT_NUM_VARS; i++) {
         const struct contract_var *var = &contract_vars[i];
         bool master = var->kind == CONTRACT_MASTER_ADDR || var->kind == CONTRACT_MASTER_PORT;
-        const char *set = getenv (var->name);
+        const char *set = var->unless ? getenv (var->unless) : NULL;
         char value[CONTRACT_VALUE_MAX];
 
         if (!place->sized && strncmp (var->name, "MEGATRON_", 9) == 0) {
             unsetenv (var->name);
             continue;
         }
-        if (var->keep && !master && set && *set)
+        if (!master && set && *set)
             continue;
         if (contract_value (&c, var, value) && setenv (var->name, value, 1) < 0)
             return -1;

@@ -180,8 +180,8 @@ static int plan_choice (struct choice *choice, const struct plan_memory *request
         const struct memory_plan *plan = &row[i].plan;
         double again = plan->forward_cost > 0 ? plan->again_cost / plan->forward_cost : 0;
 
-        if (memory_total (plan) > choice->bytes)
-            choice->bytes = memory_total (plan);
+        if (memory_need (plan) > choice->bytes)
+            choice->bytes = memory_need (plan);
         if (again > choice->again)
             choice->again = again;
         plan_memory_clear (&row[i]);

@@ -213,6 +213,10 @@ static void print_ranks (const struct plan_memory_row *row, int first, int last)
                 (double)row->plan.expert_rows / (double)row->plan.balanced_rows);
     printf ("  %-16s %18" PRId64 "  %.2f GiB\n", "total", memory_total (&row->plan),
             (double)memory_total (&row->plan) / (1 << 30));
+    if (row->plan.apart)
+        printf ("  of the device: %" PRId64 ", and %" PRId64 " in reserve for its context, the "
+                "libraries and other programs\n", memory_need (&row->plan) - row->plan.reserve,
+                row->plan.reserve);
     if (row->graphs.graphs.graphs > 0)
         printf ("  graphs: %" PRId64 " of %" PRId64 " nodes, in %zu bytes of host memory besides\n",
                 row->graphs.graphs.graphs, row->graphs.graphs.nodes,
@@ -250,13 +254,15 @@ static void print_json_row (const struct plan_memory_row *row, int rank)
     for (int p = 0; p < row->plan.num_pools; p++)
         printf ("%s{\"slots\":%d,\"bytes\":%" PRId64 "}", p ? "," : "", row->plan.pool[p].slots,
                 row->plan.pool[p].bytes);
-    printf ("],\"total\":%" PRId64 ",\"num_parameters\":%" PRId64 ",\"padding\":%" PRId64
+    printf ("],\"total\":%" PRId64 ",\"device\":%" PRId64 ",\"reserve\":%" PRId64
+            ",\"num_parameters\":%" PRId64 ",\"padding\":%" PRId64
             ",\"bytes_per_parameter\":%.6g,\"bytes_whole\":%.6g,\"bytes_shared\":%.6g"
             ",\"shards\":%d,\"again\":%.6g,\"expert_rows\":%" PRId64
             ",\"balanced_expert_rows\":%" PRId64 ",\"graphs\":%" PRId64
             ",\"graph_nodes\":%" PRId64 ",\"graph_host_bytes\":%zu}",
-            memory_total (&row->plan), row->plan.elements, row->plan.padding, each.total,
-            each.whole, each.shared, row->plan.shards,
+            memory_total (&row->plan), memory_need (&row->plan) - row->plan.reserve,
+            row->plan.reserve, row->plan.elements, row->plan.padding, each.total, each.whole,
+            each.shared, row->plan.shards,
             row->plan.forward_cost > 0 ? row->plan.again_cost / row->plan.forward_cost : 0,
             row->plan.expert_rows, row->plan.balanced_rows, row->graphs.graphs.graphs,
             row->graphs.graphs.nodes, row->graphs.graphs.host_bytes);

@@ -200,7 +200,9 @@ struct train_args {
     const char *metrics_file, *trace_file, *trace_iterations;
     struct train_tensorboard tensorboard;
     double timeout_minutes, stall_minutes;
-    const char *device, *backend; /* NULL: the best that there is */
+    const char *device;  /* NULL: the CPU */
+    int device_reserve_mib;
+    const char *backend; /* NULL: the best that there is */
     const char *args_file;
     bool strict; /* ---strict-arguments: args/other.h accepts no argument */
     bool brief;   /* the command line may have short names */

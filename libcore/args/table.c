@@ -4,6 +4,8 @@
  * the argument is.  The parser, --help and the test of the manual page all read this table.
  */
 
+#include <limits.h>
+
 #include "libcore/topo/geometry.h"
 #include "libcore/args/args.h"
 
@@ -544,8 +546,11 @@ const struct train_arg train_arg_table[] = {
     REAL_ROW ("stall-warning-minutes", stall_minutes, 0, 1e5, 0,
               "tell who waits for whom after such a wait, 0: never (default 0)"),
     TEXT_ROW ("device", device, NULL, "NAME[:N]",
-              "what computes: cpu (the default) or cuda, one rank on an NVIDIA GPU; N: which "
-              "device of that name, from 0 on"),
+              "what computes: cpu (the default), cuda, one rank on an NVIDIA GPU, or auto, a GPU "
+              "if it can be used; N: which device of that name, from 0 on"),
+    INT_ROW ("device-reserve-mib", device_reserve_mib, 0, INT_MAX, 1024, "N",
+             "MiB of a GPU that plans leave to its context, the libraries and other programs "
+             "(default 1024)"),
     TEXT_ROW ("distributed-backend", backend, NULL, "NAME",
               "what ranks talk through: mpi or ucx (default: mpi if it is there; nccl and gloo "
               "mean the default)"),

@@ -28,23 +28,25 @@ const struct device_host device_host = {
     .wait = device_wait,
 };
 
-/* In the order of preference.  A backend is part of the library or a module.  A module's row has
- * the kernels of plans, which need neither the module nor the device.
+/* In the order of preference of DEVICE_AUTO.  A backend is part of the library or a module.  A
+ * module's row has the kernels of plans, which need neither the module nor the device.
  */
 static const struct backend {
     const char *name;
     const struct device_ops *ops;
     const char *module, *hint;
     const struct kern_ops *plan; /* NULL: plans open the device */
+    bool apart;                  /* of a plan: device_is_apart() */
     bool test;                   /* only chosen by name, and only by tests */
 } backends[] = {
-    { "cpu", &device_cpu_ops, NULL, NULL, NULL, false },
-    { "cuda", NULL, "device_cuda", "it is built with --with-cuda", &kern_cuda_plan_ops, false },
-    { "guarded", &device_guarded_ops, NULL, NULL, NULL, true },
-    { "guarded-pages", &device_guarded_pages_ops, NULL, NULL, NULL, true },
-    { "module", NULL, "device_module", "make check builds it", NULL, true },
-    { "late", NULL, "device_late", "make check builds it", NULL, true },
-    { "absent", NULL, "device_absent", "nothing gives it", &kern_absent_ops, true },
+    { "cuda", NULL, "device_cuda", "it is built with --with-cuda", &kern_cuda_plan_ops, true,
+      false },
+    { "cpu", &device_cpu_ops, NULL, NULL, NULL, false, false },
+    { "guarded", &device_guarded_ops, NULL, NULL, NULL, false, true },
+    { "guarded-pages", &device_guarded_pages_ops, NULL, NULL, NULL, false, true },
+    { "module", NULL, "device_module", "make check builds it", NULL, false, true },
+    { "late", NULL, "device_late", "make check builds it", NULL, false, true },
+    { "absent", NULL, "device_absent", "nothing gives it", &kern_absent_ops, false, true },
 };
 
 enum { NUM_BACKENDS = sizeof (backends) / sizeof (backends[0]) };
@@ -58,13 +60,13 @@ struct host_block {
 
 static int refuse_name (const char *name, struct mg_error *err)
 {
-    char names[100] = "";
-    size_t len = 0;
+    char names[100] = DEVICE_AUTO;
+    size_t len = strlen (names);
 
     for (int i = 0; i < NUM_BACKENDS && len < sizeof (names); i++) {
         if (!backends[i].test)
-            len += (size_t)snprintf (names + len, sizeof (names) - len, "%s%s",
-                                     len > 0 ? " or " : "", backends[i].name);
+            len += (size_t)snprintf (names + len, sizeof (names) - len, " or %s",
+                                     backends[i].name);
     }
     return mg_error_set (err, ENODEV, "there is no device \"%.40s\", want %s", name, names);
 }
@@ -75,6 +77,12 @@ int device_choose (const char *text, bool tests, struct device_choice *choice,
     size_t len = strcspn (text, ":");
     int ordinal = DEVICE_BY_RANK;
 
+    if (strncmp (text, DEVICE_AUTO ":", sizeof (DEVICE_AUTO)) == 0)
+        return mg_error_set (err, EINVAL, "device " DEVICE_AUTO " has no number");
+    if (strcmp (text, DEVICE_AUTO) == 0) {
+        *choice = (struct device_choice){ DEVICE_AUTO, DEVICE_BY_RANK };
+        return 0;
+    }
     if (text[len] && parse_int ("device's number", text + len + 1, 0, INT_MAX, &ordinal, err) < 0)
         return -1;
     for (int i = 0; i < NUM_BACKENDS; i++) {
@@ -90,26 +98,28 @@ int device_choose (const char *text, bool tests, struct device_choice *choice,
 }
 
 /* The table of a backend that can be used; a module is loaded. */
-static const struct device_ops *load (const struct backend *b, struct mg_error *err)
+static const struct device_ops *load (const char *name, struct mg_error *err)
 {
-    const struct device_ops *ops = b->ops ? b->ops : module_load (b->module, b->hint, err);
+    for (int i = 0; i < NUM_BACKENDS; i++) {
+        const struct backend *b = &backends[i];
+        const struct device_ops *ops;
 
-    return ops && ops->usable (&device_host, err) ? ops : NULL;
+        if (strcmp (name, b->name) != 0)
+            continue;
+        ops = b->ops ? b->ops : module_load (b->module, b->hint, err);
+        return ops && ops->usable (&device_host, err) ? ops : NULL;
+    }
+    refuse_name (name, err);
+    return NULL;
 }
 
-static const struct device_ops *choose (const char *name, struct mg_error *err)
+int device_count (const char *name, struct mg_error *err)
 {
-    const struct device_ops *ops;
+    const struct device_ops *ops = load (name, err);
 
-    for (int i = 0; i < NUM_BACKENDS; i++) {
-        if (name ? strcmp (name, backends[i].name) != 0 : backends[i].test)
-            continue;
-        // if it was asked for by name, why it cannot be used is the answer
-        if ((ops = load (&backends[i], err)) || name)
-            return ops;
-    }
-    refuse_name (name ? name : "", err);
-    return NULL;
+    if (!ops)
+        return -1;
+    return ops->count ? ops->count () : 1;
 }
 
 /* The backend that config->planned means, NULL: the device itself is opened. */
@@ -126,12 +136,13 @@ static const struct backend *find_planned (const struct device_config *config)
 static void plan_kernels (struct mg_device *device, const struct backend *b)
 {
     device->planned = b->name;
+    device->planned_apart = b->apart;
     device->planner = (struct kernels){ .ops = b->plan };
     device->real = device->kernels;
     device->kernels = &device->planner;
 }
 
-struct mg_device *device_create (const struct device_config *config, struct mg_error *err)
+static struct mg_device *create (const struct device_config *config, struct mg_error *err)
 {
     const struct backend *planned = find_planned (config);
     const struct device_ops *ops;
@@ -146,7 +157,7 @@ struct mg_device *device_create (const struct device_config *config, struct mg_e
         mg_error_set (err, EINVAL, "device: number %d, want 0 or more", config->ordinal);
         return NULL;
     }
-    if (!(ops = planned ? &device_cpu_ops : choose (config->name, err)))
+    if (!(ops = planned ? &device_cpu_ops : load (config->name ? config->name : "cpu", err)))
         return NULL;
     if (!(device = calloc (1, sizeof (*device)))) {
         mg_error_set (err, ENOMEM, "device %s: out of memory", ops->name);
@@ -174,6 +185,44 @@ struct mg_device *device_create (const struct device_config *config, struct mg_e
 error:
     device_destroy (device);
     return NULL;
+}
+
+/* The first backend that can be used, and why those before it cannot. */
+static struct mg_device *create_any (const struct device_config *config, struct mg_error *err)
+{
+    struct mg_error note = { "" };
+
+    for (int i = 0; i < NUM_BACKENDS; i++) {
+        struct device_config one = *config;
+        struct mg_device *device;
+
+        if (backends[i].test)
+            continue;
+        one.name = backends[i].name;
+        if ((device = create (&one, err))) {
+            device->note = note;
+            return device;
+        }
+        if (!note.text[0] && err)
+            note = *err;
+    }
+    return NULL;
+}
+
+struct mg_device *device_create (const struct device_config *config, struct mg_error *err)
+{
+    struct mg_error local; // the note needs a text
+
+    if (!config->name || strcmp (config->name, DEVICE_AUTO) != 0)
+        return create (config, err);
+    if (config->planned || config->ordinal != DEVICE_BY_RANK) {
+        mg_error_set (err, EINVAL, config->planned
+                      ? "a plan is for a device with a name: want cuda or cpu instead of "
+                        DEVICE_AUTO
+                      : "device " DEVICE_AUTO " has no number");
+        return NULL;
+    }
+    return create_any (config, err ? err : &local);
 }
 
 void device_destroy (struct mg_device *device)
@@ -204,13 +253,29 @@ const char *device_name (const struct mg_device *device)
     return device->planned ? device->planned : device->ops->name;
 }
 
+const char *device_note (const struct mg_device *device)
+{
+    return device->note.text;
+}
+
+static void describe (const struct mg_device *device, struct device_info *info)
+{
+    size_t known;
+
+    device->ops->describe (device, info);
+    if (!device->ops->apart)
+        return;
+    known = device->allocated + device->ops->available (device);
+    info->others = info->memory > known ? info->memory - known : 0;
+}
+
 void device_describe (const struct mg_device *device, struct device_info *info)
 {
     memset (info, 0, sizeof (*info));
     if (device->planned)
         snprintf (info->name, sizeof (info->name), "%s", device->planned);
     else
-        device->ops->describe (device, info);
+        describe (device, info);
 }
 
 int device_threads (const struct mg_device *device)
@@ -455,7 +520,7 @@ size_t device_available (const struct mg_device *device)
 
 bool device_is_apart (const struct mg_device *device)
 {
-    return device->ops->apart;
+    return device->planned ? device->planned_apart : device->ops->apart;
 }
 
 bool device_has_graphs (const struct mg_device *device)

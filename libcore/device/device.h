@@ -30,7 +30,12 @@ struct device_choice {
                     number was given */
 };
 
-/* Read "NAME" or "NAME:ORDINAL".  With 'tests', devices of tests are allowed.  Whether
+/* The name of no backend: the first one that this machine can use, of those in the order in which
+ * the texts name them.
+ */
+#define DEVICE_AUTO "auto"
+
+/* Read "NAME", "NAME:ORDINAL" or DEVICE_AUTO.  With 'tests', devices of tests are allowed.  Whether
  * the device exists is not checked.  0, or -1, errno and a text: ENODEV for a name that
  * no backend has, EINVAL or ERANGE for an invalid ordinal.
  */
@@ -38,7 +43,7 @@ int device_choose (const char *text, bool tests, struct device_choice *choice,
                    struct mg_error *err);
 
 struct device_config {
-    const char *name; /* "cpu"; NULL: the best there is */
+    const char *name; /* NULL: "cpu"; DEVICE_AUTO only if 'ordinal' is DEVICE_BY_RANK */
     int threads;      /* compute threads of this process, at least 1 */
     double timeout;   /* seconds that a wait on a stream or event may last */
     int ordinal;      /* which of this machine's devices of that name, from 0 on; DEVICE_BY_RANK:
@@ -62,13 +67,27 @@ void device_destroy (struct mg_device *device);
 
 const char *device_name (const struct mg_device *device);
 
+/* Why DEVICE_AUTO did not get a better device, in one line; "" if it did, and for devices that were
+ * chosen by name.
+ */
+const char *device_note (const struct mg_device *device);
+
+/* The number of this machine's devices of a backend.  -1 and a text if there is none that can be
+ * used.
+ */
+int device_count (const char *name, struct mg_error *err);
+
 /* The processor's name, its bytes of memory, and the version of its software: the
- * instruction set of the CPU's kernels, or the release of a GPU's driver.
+ * instruction set of the CPU's kernels, or a GPU's capability, driver and libraries.
  */
 struct device_info {
     char name[80];
     size_t memory; /* 0: not known */
-    char version[40];
+    size_t others; /* bytes of memory that device_alloc() has not given and cannot give: those of a
+                      GPU's context, of the libraries and of other programs.  0: memory of the host,
+                      or not known */
+    int ordinal;   /* which of the machine's devices of that name */
+    char version[120];
 };
 void device_describe (const struct mg_device *device, struct device_info *info);
 int device_threads (const struct mg_device *device);
@@ -146,8 +165,9 @@ struct device_waits device_waits (const struct mg_device *device);
 /* Bytes that device_alloc() could still allocate, as far as the system reports. */
 size_t device_available (const struct mg_device *device);
 
-/* True if the device has memory of its own, which this process alone takes of: then host memory is
- * no part of device_available(), and other processes of the machine have other devices.
+/* True if the device, or the device that is planned, has memory of its own, which this process
+ * alone takes of: then host memory is no part of device_available(), and other processes of the
+ * machine have other devices.
  */
 bool device_is_apart (const struct mg_device *device);
 

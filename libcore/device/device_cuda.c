@@ -13,6 +13,7 @@
 
 #include "libcore/base/module.h"
 #include "libcore/device/device_cuda_private.h"
+#include "libcore/topo/environment.h"
 
 enum { CAPABILITY = 8 }; /* the lowest major number: mma.sync of 16 bits and cp.async */
 
@@ -71,6 +72,19 @@ static bool check_libraries (const struct device_host *host, struct mg_error *er
     return true;
 }
 
+/* The plugin sets CUDA_DEVICE_MAX_CONNECTIONS to 1 for PyTorch, by which all streams would share a
+ * queue of the device.  The largest value replaces that one.  A user's own value stays.  CUDA reads
+ * the variable in its first call.
+ */
+static void replace_connections (void)
+{
+    const char *value = getenv ("CUDA_DEVICE_MAX_CONNECTIONS");
+    const char *mark = getenv (ENVIRONMENT_CONNECTIONS);
+
+    if (value && mark && strcmp (value, mark) == 0)
+        setenv ("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
+}
+
 static bool usable (const struct device_host *host, struct mg_error *err)
 {
     const char *visible = getenv ("CUDA_VISIBLE_DEVICES");
@@ -78,6 +92,7 @@ static bool usable (const struct device_host *host, struct mg_error *err)
     int count = 0, driver = 0;
     cudaError_t rc;
 
+    replace_connections ();
     if (!check_libraries (host, err))
         return false;
     rc = cudaGetDeviceCount (&count);
@@ -99,6 +114,13 @@ static bool usable (const struct device_host *host, struct mg_error *err)
                          cudaGetErrorName (rc));
     }
     return false;
+}
+
+static int count (void)
+{
+    int n = 0;
+
+    return cudaGetDeviceCount (&n) == cudaSuccess ? n : 0;
 }
 
 /* Which of the visible devices, and whether it can run the kernels. */
@@ -212,17 +234,23 @@ static size_t available (const struct mg_device *device)
 
 static void describe (const struct mg_device *device, struct device_info *info)
 {
-    struct cudaDeviceProp prop;
-    char version[16];
-    int driver = 0;
+    struct cudaDeviceProp prop = { .major = 0 };
+    const size_t blas = cublasLtGetVersion ();
+    char has[16], is[16];
+    int driver = 0, runtime = 0;
 
-    if (cudaGetDeviceProperties (&prop, cuda_device_of (device)->ordinal) == cudaSuccess) {
+    info->ordinal = cuda_device_of (device)->ordinal;
+    if (cudaGetDeviceProperties (&prop, info->ordinal) == cudaSuccess) {
         snprintf (info->name, sizeof (info->name), "%.79s", prop.name);
         info->memory = prop.totalGlobalMem;
     }
     cudaDriverGetVersion (&driver);
-    print_version (version, driver);
-    snprintf (info->version, sizeof (info->version), "driver for CUDA %s", version);
+    cudaRuntimeGetVersion (&runtime);
+    print_version (has, driver);
+    print_version (is, runtime);
+    snprintf (info->version, sizeof (info->version), "capability %d.%d, driver for CUDA %s, "
+              "libcudart %s, libcublasLt %zu.%zu.%zu", prop.major, prop.minor, has, is, blas / 10000,
+              blas / 100 % 100, blas % 100);
 }
 
 static bool holds (const struct mg_device *device, const void *ptr)
@@ -287,6 +315,7 @@ static void enter_or_leave (struct mg_device *device)
 static const struct device_ops ops = {
     .name = "cuda",
     .usable = usable,
+    .count = count,
     .create = create,
     .destroy = destroy,
     .alloc = alloc,

@@ -49,6 +49,9 @@ struct device_ops {
      * has the reason. */
     bool (*usable) (const struct device_host *host, struct mg_error *err);
 
+    /* device_count(), where usable() is true.  NULL: 1. */
+    int (*count) (void);
+
     /* Fill device->impl and device->kernels.  device->host is set.  device->ordinal is 0 or more,
      * and not checked otherwise: the text for a number that does not exist says which do; or it is
      * DEVICE_BY_RANK (device.h), and the slot sets it, if there are several, to device->local_rank.
@@ -66,7 +69,7 @@ struct device_ops {
     void (*free) (struct mg_device *device, void *ptr);
     size_t (*available) (const struct mg_device *device);
 
-    /* device_describe(): all members are empty before. */
+    /* device_describe(): all members are empty before.  The front end sets 'others'. */
     void (*describe) (const struct mg_device *device, struct device_info *info);
 
     /* device_is_apart(). */
@@ -191,7 +194,9 @@ struct mg_device {
     pthread_mutex_t lock;      /* of that list */
     struct kernels *kernels;
     void *impl; /* the backend's */
+    struct mg_error note; /* device_note() */
     const char *planned;    /* name of the planned device, NULL: this device */
+    bool planned_apart;     /* device_is_apart() of it */
     struct kernels planner; /* its kernels, then also at 'kernels' ... */
     struct kernels *real;   /* ... and those of the backend */
 };

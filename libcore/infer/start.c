@@ -188,12 +188,7 @@ static int plan (struct infer *infer, struct mg_error *err)
 {
     struct session *s = &infer->session;
     struct memory_advice advice;
-    struct memory_room room = {
-        .ranks = bootstrap_info (s->bootstrap)->local_size,
-        .device = (double)device_available (job_device (s->job)),
-        .apart = device_is_apart (job_device (s->job)),
-        .host = (double)device_available (job_host (s->job)),
-    };
+    struct memory_room room = session_room (s);
 
     if (build (infer, err) < 0)
         return -1;
@@ -297,6 +292,7 @@ void infer_describe (const struct infer *infer)
     const struct grid *grid = job_grid (s->job);
     int world = job_world (s->job), threads = device_threads (job_device (s->job));
     int cp = grid_size (grid, false, MG_AXIS_CP);
+    char device[SESSION_DEVICE_TEXT];
     FILE *to = infer->given.errors;
 
     if (job_rank (s->job) != 0)
@@ -316,6 +312,8 @@ void infer_describe (const struct infer *infer)
     }
     fprintf (to, "planned %" PRId64 ", allocated %.0f\n", memory_total (&s->memory),
              report_allocated (s->job));
+    if (session_device_line (s, device))
+        fprintf (to, "%s\n", device);
     fflush (to);
 }
 

@@ -35,6 +35,7 @@ struct job {
     bool leaves_last;
     struct grid *grid;
     struct mg_device *device;
+    struct mg_error note;   /* of a choice that this file makes: job_device_note() */
     struct mg_device *host; /* shares with 'device' */
     struct comm_net *net, *control_net; /* the same, if its backend moves host memory, too */
     struct recorder *recorder; /* NULL: one rank has nothing to record */
@@ -236,6 +237,24 @@ static int check_device (const struct job *job, const struct device_config *devi
                          "memory of GPUs yet", size);
 }
 
+/* DEVICE_AUTO where a GPU could not be used, however good it is. */
+static void settle_auto (struct job *job, const struct job_config *config,
+                         struct device_config *device)
+{
+    int size = bootstrap_info (job->bootstrap)->size;
+
+    if (device->planned || !device->name || strcmp (device->name, DEVICE_AUTO) != 0)
+        return;
+    if (size == 1 && !config->graphs)
+        return;
+    device->name = "cpu";
+    if (size > 1)
+        mg_error_set (&job->note, 0, "%d ranks, which cannot exchange the memory of GPUs yet",
+                      size);
+    else
+        mg_error_set (&job->note, 0, "device cuda has no graphs yet");
+}
+
 static int make_device (struct job *job, const struct job_config *config,
                         struct mg_error *err)
 {
@@ -254,6 +273,7 @@ static int make_device (struct job *job, const struct job_config *config,
         device.name = choice.name;
         device.ordinal = choice.ordinal;
     }
+    settle_auto (job, config, &device);
     if (check_device (job, &device, err) < 0)
         return -1;
     if (device.threads == 0 && (device.threads = threads_environment (0, err)) < 0)
@@ -610,6 +630,11 @@ const struct grid *job_grid (const struct job *job)
 struct mg_device *job_device (const struct job *job)
 {
     return job->device;
+}
+
+const char *job_device_note (const struct job *job)
+{
+    return job->note.text[0] ? job->note.text : device_note (job->device);
 }
 
 struct mg_device *job_host (const struct job *job)

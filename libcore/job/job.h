@@ -52,7 +52,9 @@ struct job_config {
                                  state; 0: one */
     int context_inner; /* neighbours of the cp group among which heads are dealt out
                           (topo/context.h), a divisor of its size; 0: no layer needs levels */
-    const char *device;       /* "NAME" or "NAME:ORDINAL" (device_choose()); NULL: the best */
+    const char *device;       /* "NAME", "NAME:ORDINAL" or DEVICE_AUTO (device_choose()); NULL: the
+                                 CPU.  DEVICE_AUTO is the CPU for several ranks and with 'graphs' */
+    bool graphs;              /* work will be captured (graph.h) */
     const char *comm; /* backend for groups larger than one: "mpi", "ucx"; NULL: the best that
                        * can be loaded */
     uint64_t fingerprint;     /* hash of the configuration that all ranks must have in
@@ -123,6 +125,11 @@ int job_rank (const struct job *job); /* logical */
 int job_world (const struct job *job);
 const struct grid *job_grid (const struct job *job);
 struct mg_device *job_device (const struct job *job);
+
+/* Why DEVICE_AUTO did not get a better device than the CPU, in one line; "": it did, or the device
+ * was chosen by name.
+ */
+const char *job_device_note (const struct job *job);
 
 /* The host device.  It has streams for the control communicator, and kernels for host memory, which
  * convert values that come from the device or go there.  Calls of these kernels need no stream and

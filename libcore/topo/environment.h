@@ -19,6 +19,11 @@
 #define ENVIRONMENT_VPP "MEGATRON_VPP_SIZE"
 #define ENVIRONMENT_ORDER "MEGATRON_RANK_ORDER"
 
+/* The CUDA_DEVICE_MAX_CONNECTIONS that the plugin or megatron launch has set, and not the user.  It
+ * is PyTorch's: the CUDA device of the library replaces it.
+ */
+#define ENVIRONMENT_CONNECTIONS "MEGATRON_CUDA_CONNECTIONS"
+
 /* The variable of each field of a geometry. */
 extern const char *const environment_names[GEOMETRY_NUM_FIELDS];
 

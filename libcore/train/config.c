@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "libcore/args/other.h"
+#include "libcore/topo/graph_args.h"
 #include "libcore/train/config.h"
 
 static int given (int value)
@@ -296,6 +297,16 @@ const char *run_config_backend (const struct train_args *args)
     return other ? NULL : args->backend;
 }
 
+/* An unknown name is a mistake that is found later. */
+static bool wants_graphs (const struct train_args *args)
+{
+    struct graph_args graphs;
+    struct margs margs;
+
+    train_margs (args, &margs);
+    return graph_args_read (&margs, &graphs, NULL) == 0 && graphs.impl != GRAPH_ARGS_NONE;
+}
+
 void run_config_init (struct run_config *c, const struct train_args *args)
 {
     *c = (struct run_config){
@@ -303,6 +314,7 @@ void run_config_init (struct run_config *c, const struct train_args *args)
         .job = { .timeout = args->timeout_minutes * 60,
                  .optimizer_instances = args->optimizer_instances,
                  .device = args->device,
+                 .graphs = wants_graphs (args),
                  .comm = run_config_backend (args),
                  .fingerprint = train_args_fingerprint (args),
                  .watch = { .warn_seconds = args->stall_minutes * 60 } },
@@ -322,6 +334,7 @@ void run_config_init (struct run_config *c, const struct train_args *args)
         .main = set_main (args),
         .optimizer = set_optimizer (args),
         .check_memory = !args->no_check_memory,
+        .device_reserve = (int64_t)args->device_reserve_mib << 20,
         .data = set_data (args),
         .evaluation = set_evaluation (args),
         .resume = set_resume (args),

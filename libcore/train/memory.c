@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "libcore/device/device.h"
 #include "libcore/train/memory.h"
 
 const char *const memory_kind_names[NUM_MEMORY_KINDS] = {
@@ -39,6 +40,11 @@ int64_t memory_total (const struct memory_plan *plan)
 int64_t memory_host (const struct memory_plan *plan)
 {
     return plan->bytes[MEMORY_CHECKPOINT] + plan->bytes[MEMORY_STAGING];
+}
+
+int64_t memory_need (const struct memory_plan *plan)
+{
+    return memory_total (plan) - (plan->apart ? memory_host (plan) : 0) + plan->reserve;
 }
 
 int64_t memory_state (const struct memory_plan *plan)
@@ -154,6 +160,8 @@ int memory_plan (struct memory_plan *plan, const struct memory_parts *parts,
         || model_scratch_bytes (parts->model, &scratch, err) < 0)
         return -1;
     plan_state (plan, parts);
+    plan->apart = device_is_apart (job_device (parts->job));
+    plan->reserve = plan->apart ? parts->reserve : 0;
     plan->bytes[MEMORY_SCRATCH] = (int64_t)scratch;
     plan->bytes[MEMORY_STAGING] = parts->staging + buffers_staging_bytes (parts->buffers)
                                   + model_staging_bytes (parts->model, parts->slots);
@@ -210,7 +218,7 @@ int memory_check (const struct memory_plan *plan, const struct memory_room *room
     int ranks = room->apart ? 1 : room->ranks;
     double need = (double)(memory_total (plan) - (room->apart ? memory_host (plan) : 0));
     struct memory_advice own = *advice;
-    char text[300], who[64];
+    char text[300], who[64], others[100] = "";
 
     if (room->device == 0 || need * ranks <= room->device)
         return room->apart ? check_host (plan, room, advice, err) : 0;
@@ -220,10 +228,13 @@ int memory_check (const struct memory_plan *plan, const struct memory_room *room
               need / gib);
     if (room->apart)
         snprintf (who, sizeof (who), "%.2f GiB are needed of the device", need / gib);
+    if (room->apart && room->others > 0)
+        snprintf (others, sizeof (others), " (%.2f GiB are held by its context, the libraries and "
+                  "other programs)", room->others / gib);
     return mg_error_set (err, ENOMEM, "%s (%.2f GiB parameters, gradients and moments, %.2f GiB "
-                         "activations and caches%s), it has %.2f GiB, %.2f GiB less; %s "
+                         "activations and caches%s), it has %.2f GiB%s, %.2f GiB less; %s "
                          "(--no-check-memory: try it)", who, (double)memory_state (plan) / gib,
                          (double)(memory_activations (plan) + plan->bytes[MEMORY_CACHES]) / gib,
-                         room->apart ? "" : " each", room->device / gib,
+                         room->apart ? "" : " each", room->device / gib, others,
                          (need * ranks - room->device) / gib, text);
 }

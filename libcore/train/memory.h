@@ -43,6 +43,9 @@ extern const char *const memory_kind_names[NUM_MEMORY_KINDS];
 
 struct memory_plan {
     int64_t bytes[NUM_MEMORY_KINDS];
+    bool apart;       /* the device has memory of its own */
+    int64_t reserve;  /* bytes of that memory for the device's context, the libraries and other
+                         programs: no kind has them, and no total */
     int64_t elements; /* elements of the rank's parameters */
     int64_t padding;  /* elements of the buffers that belong to no parameter */
     int shards;       /* shards of a distributed optimizer's state, 1: no distributed
@@ -61,6 +64,11 @@ struct memory_plan {
 /* Bytes of all kinds; bytes of those in host memory. */
 int64_t memory_total (const struct memory_plan *plan);
 int64_t memory_host (const struct memory_plan *plan);
+
+/* Bytes of the device's memory that a run has to find: with the reserve, and without host memory if
+ * the device has memory of its own.
+ */
+int64_t memory_need (const struct memory_plan *plan);
 
 /* Bytes of parameters, gradients, main parameters, main gradients and moments; bytes of
  * activations and workspace. */
@@ -92,6 +100,7 @@ struct memory_parts {
     const struct optimizer *optimizer; /* NULL: there is none */
     const struct job *job;
     int shards; /* as in the plan */
+    int64_t reserve; /* of the plan if the job's device has memory of its own */
 };
 
 /* Fill in the bytes that binding the parts will allocate.  -1 and a text on failure. */
@@ -113,6 +122,7 @@ struct memory_room {
     double device; /* bytes that the device has available, 0: not known, the plan fits */
     bool apart;    /* each rank has a device with memory of its own; false: device memory is host
                       memory, which the ranks of the node share */
+    double others; /* bytes of that memory that are taken already: device_describe() */
     double host;   /* bytes of host memory that are available, as above; only read if apart */
 };
 

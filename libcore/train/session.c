@@ -8,6 +8,7 @@
 
 #include <xxhash.h>
 
+#include "libcore/device/device.h"
 #include "libcore/train/session.h"
 
 /* A hash that differs if ranks were started with different settings, or have read
@@ -100,6 +101,42 @@ int session_build (struct session *s, const struct num_microbatches *batches, in
                    struct mg_error *err)
 {
     return train_build (&s->parts, s->config, s->job, batches, evaluation, &s->memory, err);
+}
+
+struct memory_room session_room (const struct session *s)
+{
+    const struct mg_device *device = job_device (s->job);
+    struct device_info info;
+
+    device_describe (device, &info);
+    return (struct memory_room){
+        .ranks = bootstrap_info (s->bootstrap)->local_size,
+        .device = (double)device_available (device),
+        .apart = device_is_apart (device),
+        .others = (double)info.others,
+        .host = (double)device_available (job_host (s->job)),
+    };
+}
+
+bool session_device_line (const struct session *s, char text[SESSION_DEVICE_TEXT])
+{
+    const struct mg_device *device = job_device (s->job);
+    const double gib = 1 << 30;
+    struct device_info info;
+
+    if (*job_device_note (s->job)) {
+        snprintf (text, SESSION_DEVICE_TEXT, "device auto is the CPU: %s",
+                  job_device_note (s->job));
+        return true;
+    }
+    if (!device_is_apart (device))
+        return false;
+    device_describe (device, &info);
+    snprintf (text, SESSION_DEVICE_TEXT, "device %s:%d: %s, %.2f GiB; its context, the libraries "
+              "and other programs hold %.2f GiB (a plan reserves %.2f); %s", device_name (device),
+              info.ordinal, info.name, (double)info.memory / gib, (double)info.others / gib,
+              (double)s->config->device_reserve / gib, info.version);
+    return true;
 }
 
 int session_bind (struct session *s, struct mg_error *err)

@@ -53,6 +53,15 @@ int session_plan (struct session *s, int rank, int world, int threads, session_c
 int session_build (struct session *s, const struct num_microbatches *batches, int64_t evaluation,
                    struct mg_error *err);
 
+/* What the node and the device have left for the job. */
+struct memory_room session_room (const struct session *s);
+
+/* Write a line about the device: what it is and what others hold of its memory, if that is its own,
+ * or why --device auto is the CPU.  False: there is nothing to say.
+ */
+enum { SESSION_DEVICE_TEXT = 400 };
+bool session_device_line (const struct session *s, char text[SESSION_DEVICE_TEXT]);
+
 /* Allocate the parts' memory, write the initial values, and make the state. */
 int session_bind (struct session *s, struct mg_error *err);
 

@@ -72,6 +72,7 @@ int train_build (struct train_parts *p, const struct run_config *c, const struct
         .main = p->main,
         .optimizer = p->optimizer,
         .job = job,
+        .reserve = c->device_reserve,
         .shards = c->buffers.sharded ? mg_comm_size (job_comm_shard (job, false)) : 1,
     };
     return memory_plan (memory, &parts, err);

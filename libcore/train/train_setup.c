@@ -254,12 +254,7 @@ static int plan (struct train *t, struct mg_error *err)
     if (!t->config.check_memory)
         return 0;
     advice = train_advice (&t->config, t->session.job);
-    room = (struct memory_room){
-        .ranks = bootstrap_info (t->session.bootstrap)->local_size,
-        .device = (double)device_available (job_device (t->session.job)),
-        .apart = device_is_apart (job_device (t->session.job)),
-        .host = (double)device_available (job_host (t->session.job)),
-    };
+    room = session_room (&t->session);
     return memory_check (&t->session.memory, &room, &advice, err);
 }
 
@@ -335,7 +330,7 @@ static void describe (struct train *t)
             ? "--apply-wd-to-qk-layernorm has no effect without --qk-layernorm"
             : NULL,
     };
-    char batches[100], vpp[32] = "", context[32] = "", vocab[200];
+    char batches[100], vpp[32] = "", context[32] = "", vocab[200], device[SESSION_DEVICE_TEXT];
 
     if (job_rank (t->session.job) != 0)
         return;
@@ -353,6 +348,8 @@ static void describe (struct train *t)
              model_sizes_of (t->session.parts.model)->parameters, batches,
              (double)memory_state (&t->session.memory) / (1 << 20),
              (double)memory_activations (&t->session.memory) / (1 << 20));
+    if (session_device_line (&t->session, device))
+        fprintf (t->out, "%s\n", device);
     for (int part = 0; part < SPLIT_NUM_PARTS; part++) {
         if (t->evaluation.missing[part].text[0])
             fprintf (t->out, "no %s: %s\n", part == SPLIT_VALID ? "validation" : "test",

@@ -30,16 +30,30 @@ static long read_number (const char *name, long standard, long least, long most)
     return n;
 }
 
+/* CUDA reads its variable at the first call, and never again. */
+static void check_connections ()
+{
+    const char *want = getenv ("MG_CUDA_CONNECTIONS"), *is = getenv ("CUDA_DEVICE_MAX_CONNECTIONS");
+
+    if (want && strcmp (want, is ? is : "")) {
+        fprintf (stderr, "cuda double: CUDA_DEVICE_MAX_CONNECTIONS is %s at the first call, want "
+                 "%s\n", is ? is : "not set", want);
+        exit (2);
+    }
+}
+
 static struct runtime_settings read_settings ()
 {
     struct runtime_settings s = {};
     const char *order = getenv ("MG_CUDA_ORDER"), *capability = getenv ("MG_CUDA_CAPABILITY");
     int major = 9, minor = 0;
 
+    check_connections ();
     s.devices = read_number ("MG_CUDA_DEVICES", 2, 0, RUNTIME_MAX_DEVICES);
     s.driver = read_number ("MG_CUDA_DRIVER", CUDART_VERSION, 0, 99999);
     s.runtime = read_number ("MG_CUDA_RUNTIME", CUDART_VERSION, 0, 99999);
     s.memory = (size_t)read_number ("MG_CUDA_MEMORY_MIB", 1024, 1, 65536) << 20;
+    s.held = (size_t)read_number ("MG_CUDA_HELD_MIB", 0, 0, 65536) << 20;
     s.idle_ms = read_number ("MG_CUDA_IDLE_MS", 20, 0, 60000);
     s.no_keys = getenv ("MG_CUDA_NO_KEYS");
     if (capability && sscanf (capability, "%d.%d", &major, &minor) != 2) {

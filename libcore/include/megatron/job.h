@@ -45,8 +45,8 @@ struct mg_job_options {
     double stall_warning; /* a rank that waits for more seconds than this is reported, and
                              the job goes on; 0: never */
     const char *device;   /* "cpu", "cuda" or "cuda:1": a name and, from 0, the number of
-                             the device among the machine's devices of that name; NULL: the
-                             CPU */
+                             the device among the machine's devices of that name; "auto": a
+                             GPU, or the CPU if no GPU can be used; NULL: the CPU */
     uint64_t groups;      /* the kinds of groups whose communicators are made:
                              MG_GROUP_BIT (MG_GROUP_TP) | ...; the same on every rank; 0:
                              every kind.  Each communicator needs memory */

@@ -81,11 +81,14 @@ static void test_choose (void)
         { "cpu:12", false, "cpu", 12, NULL },
         { "guarded", true, "guarded", DEVICE_BY_RANK, NULL },
         { "guarded-pages:3", true, "guarded-pages", 3, NULL },
-        { "guarded", false, NULL, 0, "there is no device \"guarded\", want cpu" },
-        { "cp", false, NULL, 0, "there is no device \"cp\", want cpu" },
-        { "cpus", false, NULL, 0, "there is no device \"cpus\", want cpu" },
-        { "", false, NULL, 0, "there is no device \"\", want cpu" },
-        { ":1", false, NULL, 0, "there is no device \":1\", want cpu" },
+        { "guarded", false, NULL, 0, "there is no device \"guarded\", want auto or cuda or cpu" },
+        { "cp", false, NULL, 0, "there is no device \"cp\", want auto or cuda or cpu" },
+        { "cpus", false, NULL, 0, "there is no device \"cpus\", want auto or cuda or cpu" },
+        { "", false, NULL, 0, "there is no device \"\", want auto or cuda or cpu" },
+        { ":1", false, NULL, 0, "there is no device \":1\", want auto or cuda or cpu" },
+        { "auto", false, "auto", DEVICE_BY_RANK, NULL },
+        { "auto:0", false, NULL, 0, "device auto has no number" },
+        { "automatic", false, NULL, 0, "there is no device \"automatic\"" },
         { "cpu:", false, NULL, 0, "device's number" },
         { "cpu:x", false, NULL, 0, "device's number: \"x\" is not a whole number" },
         { "cpu:-1", false, NULL, 0, "device's number" },
@@ -117,6 +120,37 @@ static void test_describe (const struct mg_device *device)
     ok (info.version[0] && memchr (info.version, '\0', sizeof (info.version)), "a version: %s",
         info.version);
     ok (info.memory >= device_available (device), "%zu bytes of memory", info.memory);
+}
+
+/* Without a GPU, "auto" is the CPU, and says why. */
+static void test_auto (void)
+{
+    struct device_config config = { .name = DEVICE_AUTO, .ordinal = DEVICE_BY_RANK, .threads = 1,
+                                    .timeout = 5 };
+    struct mg_error err = { "" };
+    struct mg_device *device;
+
+    if (device_count ("cuda", &err) > 0) {
+        skip (4, "this machine has a GPU");
+    } else if ((device = device_create (&config, &err))) {
+        is_str (device_name (device), "cpu", "auto is the CPU here");
+        is_str (device_note (device), err.text, "and says why: %s", device_note (device));
+        ok (*device_note (device), "in words");
+        device_destroy (device);
+        ok ((device = device_create (&(struct device_config){ .name = "cpu", .threads = 1,
+                                                              .timeout = 5 }, &err))
+            && !*device_note (device), "a device by name says nothing");
+        device_destroy (device);
+    } else {
+        ok (false, "auto: %s", err.text);
+    }
+    config.ordinal = 1;
+    ok (!device_create (&config, &err), "auto with a number: %s", err.text);
+    config.ordinal = DEVICE_BY_RANK;
+    config.planned = true;
+    ok (!device_create (&config, &err), "a plan for auto: %s", err.text);
+    is_int (device_count ("cpu", &err), 1, "one CPU");
+    is_int (device_count ("abacus", &err), -1, "no abacus: %s", err.text);
 }
 
 /* A device that is only planned for: its kernels know scratch memory, and compute nothing. */
@@ -178,6 +212,7 @@ int main (void)
     device_destroy (device);
     test_badparam ();
     test_choose ();
+    test_auto ();
     test_planned ();
     return done_testing ();
 }

@@ -63,7 +63,7 @@ static void test_values (void)
         { "RANK", "13" },                  { "WORLD_SIZE", "16" },
         { "LOCAL_RANK", "5" },             { "LOCAL_WORLD_SIZE", "8" },
         { "MASTER_ADDR", "n0" },           { "MASTER_PORT", "29501" },
-        { "CUDA_DEVICE_MAX_CONNECTIONS", "1" },
+        { "MEGATRON_CUDA_CONNECTIONS", "1" }, { "CUDA_DEVICE_MAX_CONNECTIONS", "1" },
     };
     struct geometry g, read;
     struct grid *grid;
@@ -127,6 +127,8 @@ static void test_variants (void)
         c.grid = grid;
         is_int (contract_value (&c, find ("CUDA_DEVICE_MAX_CONNECTIONS"), value),
                 cases[i].connections, "tp %d cp %d: connections", g.tp, g.cp);
+        is_int (contract_value (&c, find ("MEGATRON_CUDA_CONNECTIONS"), value),
+                cases[i].connections, "and the mark of them");
         contract_value (&c, find ("MEGATRON_RANK_ORDER"), value);
         is_str (value, cases[i].want_order, "order %s in full", g.order);
         contract_value (&c, find ("MEGATRON_VPP_SIZE"), value);
@@ -159,16 +161,20 @@ static void test_kept (void)
 {
     static const char *const kept[] = { "MASTER_ADDR", "MASTER_PORT",
                                         "CUDA_DEVICE_MAX_CONNECTIONS" };
+    const struct contract_var *mark = find ("MEGATRON_CUDA_CONNECTIONS");
+    const struct contract_var *connections = find ("CUDA_DEVICE_MAX_CONNECTIONS");
     int count = 0, handed_on = 0;
 
     for (int i = 0; i < CONTRACT_NUM_VARS; i++) {
-        count += contract_vars[i].keep;
+        count += contract_vars[i].unless != NULL;
         handed_on += contract_vars[i].hand_on;
     }
     for (size_t i = 0; i < COUNT (kept); i++)
-        ok (find (kept[i])->keep, "a %s of the user's stays", kept[i]);
-    is_int (count, COUNT (kept), "nothing else does");
-    ok (handed_on == 1 && find ("CUDA_DEVICE_MAX_CONNECTIONS")->hand_on,
+        is_str (find (kept[i])->unless, kept[i], "a %s of the user's stays", kept[i]);
+    is_str (mark->unless, connections->name, "and is not marked as the plugin's");
+    ok (mark < connections, "the mark is written first");
+    is_int (count, COUNT (kept) + 1, "nothing else stays");
+    ok (handed_on == 2 && connections->hand_on && mark->hand_on,
         "no place of a task is handed on, nor the address of its rank 0");
 }
 
