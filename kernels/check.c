@@ -73,3 +73,43 @@ int kern_attention_check (const struct kern_attention_fwd *a, struct mg_error *e
                              (long long)a->heads, (long long)a->kv_heads);
     return 0;
 }
+
+int kern_gemm_double_check (const struct kern_gemm_double *a, struct mg_error *err)
+{
+    const enum mg_dtype types[] = { a->a_dtype, a->b_dtype, a->c_dtype, a->bias_dtype };
+
+    if (a->m < 0 || a->n < 0 || a->k < 0 || (a->accumulate && a->bias))
+        return mg_error_set (err, EINVAL, "gemm_double: m %lld, n %lld, k %lld%s",
+                             (long long)a->m, (long long)a->n, (long long)a->k,
+                             a->bias ? ", a bias" : "");
+    for (int i = 0; i < 4; i++)
+        if (types[i] != MG_FLOAT64 && !is_supported (types[i]))
+            return mg_error_set (err, ENOTSUP, "gemm_double: type %s, want float32, float64, "
+                                 "bfloat16 or float16", mg_dtype_name (types[i]));
+    return 0;
+}
+
+int kern_expert_sort_check (const struct kern_expert_sort *a, struct mg_error *err)
+{
+    if (!a->rank_count || (a->ranks > 0 && a->experts % a->ranks == 0))
+        return 0;
+    return mg_error_set (err, EINVAL, "expert_sort: %lld ranks do not divide %lld experts",
+                         (long long)a->ranks, (long long)a->experts);
+}
+
+int kern_expert_gemm_check (const struct kern_expert_gemm *a, struct mg_error *err)
+{
+    if (a->experts < 0 || a->rows < 0 || a->in < 0 || a->out < 0)
+        return mg_error_set (err, EINVAL, "expert_gemm: negative size in experts %lld, rows %lld, "
+                             "in %lld, out %lld", (long long)a->experts, (long long)a->rows,
+                             (long long)a->in, (long long)a->out);
+    if (a->w_stride != 0 && a->w_stride < a->in * a->out)
+        return mg_error_set (err, EINVAL, "expert_gemm: weights are %lld elements apart, want at "
+                             "least in %lld x out %lld", (long long)a->w_stride,
+                             (long long)a->in, (long long)a->out);
+    if (!is_supported (a->dtype) || !is_supported (a->c_dtype))
+        return mg_error_set (err, ENOTSUP,
+                             "expert_gemm: types %s and %s, want float32, bfloat16 or float16",
+                             mg_dtype_name (a->dtype), mg_dtype_name (a->c_dtype));
+    return 0;
+}

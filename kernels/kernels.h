@@ -675,6 +675,9 @@ struct kern_taker {
 int kern_gemm_check (const struct kern_gemm *a, struct mg_error *err);
 int kern_attention_check (const struct kern_attention_fwd *a, struct mg_error *err);
 int kern_cast_check (const struct kern_cast *a, struct mg_error *err);
+int kern_gemm_double_check (const struct kern_gemm_double *a, struct mg_error *err);
+int kern_expert_sort_check (const struct kern_expert_sort *a, struct mg_error *err);
+int kern_expert_gemm_check (const struct kern_expert_gemm *a, struct mg_error *err);
 
 /* The same for how 'what' is stored; the text begins with it. */
 int kern_state_check (const struct kern_state *s, const char *what, struct mg_error *err);

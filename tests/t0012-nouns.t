@@ -15,6 +15,7 @@ kernels/kernels        kernels/table           the backend as such is its table
 kernels/load           t5020                   wants a device of CUDA
 kernels/plan           t5020                   the same
 kernels/product        kernels/gemm            products of the CUDA device: t5020 runs them
+kernels/sort           kernels/embedding       keys, which gradients of embeddings sort
 kernels/tile           kernels/gemm            blocks of products, which only products call
 args/check             args/args               whole lists of arguments
 args/kinds             args/other              a table

@@ -417,28 +417,6 @@ static int run_task (const struct expert_job *job, int64_t task, char *own)
     return run_tile (job, e, task, own);
 }
 
-static int check (const struct kern_expert_gemm *a, struct mg_error *err)
-{
-    static const enum mg_dtype types[] = { MG_FLOAT32, MG_BFLOAT16, MG_FLOAT16 };
-    int known = 0;
-
-    for (int i = 0; i < 3; i++)
-        known += (a->dtype == types[i]) + (a->c_dtype == types[i]);
-    if (a->experts < 0 || a->rows < 0 || a->in < 0 || a->out < 0)
-        return mg_error_set (err, EINVAL, "expert_gemm: negative size in experts %lld, rows %lld, "
-                             "in %lld, out %lld", (long long)a->experts, (long long)a->rows,
-                             (long long)a->in, (long long)a->out);
-    if (a->w_stride != 0 && a->w_stride < a->in * a->out)
-        return mg_error_set (err, EINVAL, "expert_gemm: weights are %lld elements apart, want at "
-                             "least in %lld x out %lld", (long long)a->w_stride,
-                             (long long)a->in, (long long)a->out);
-    if (known < 2)
-        return mg_error_set (err, ENOTSUP,
-                             "expert_gemm: types %s and %s, want float32, bfloat16 or float16",
-                             mg_dtype_name (a->dtype), mg_dtype_name (a->c_dtype));
-    return 0;
-}
-
 static void prepare_loops (struct expert_job *job)
 {
     struct kern_gemm g = product_of (job->a, 0, job->a->rows, job->a->w);
@@ -464,7 +442,7 @@ static int prepare (struct expert_job *job, const struct kernels *k,
     job->a = a;
     job->cpu = cpu_of (k);
     job->step = wide ? WIDE_STEP : STEP;
-    if (check (a, err) < 0)
+    if (kern_expert_gemm_check (a, err) < 0)
         return -1;
     if (a->in == 0 || a->out == 0 || a->experts == 0) {
         job->cols = LOOPS_COLS; // no tile is computed

@@ -3,8 +3,6 @@
  * These ops look at a few numbers of each choice or row, never at features, and run on one thread.
  */
 
-#include <errno.h>
-
 #include "kernels/cpu/cpu.h"
 
 /* --- sort by expert --- */
@@ -94,9 +92,8 @@ int cpu_expert_sort (const struct kernels *k, const struct kern_expert_sort *a,
 {
     int64_t *n, *next;
 
-    if (a->rank_count && (a->ranks < 1 || a->experts % a->ranks != 0))
-        return mg_error_set (err, EINVAL, "expert_sort: %lld ranks do not divide %lld experts",
-                             (long long)a->ranks, (long long)a->experts);
+    if (kern_expert_sort_check (a, err) < 0)
+        return -1;
     if (!(n = cpu_scratch (k, cpu_expert_sort_scratch (k, a), err)) && a->experts > 0)
         return -1;
     next = n + a->experts;

@@ -6,8 +6,6 @@
  * element of k on.
  */
 
-#include <errno.h>
-
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec.h"
 
@@ -120,22 +118,6 @@ static void multiply (const struct kern_gemm_double *a, struct work *w, int64_t 
     }
 }
 
-static int check (const struct kern_gemm_double *a, struct mg_error *err)
-{
-    const enum mg_dtype types[] = { a->a_dtype, a->b_dtype, a->c_dtype, a->bias_dtype };
-
-    if (a->m < 0 || a->n < 0 || a->k < 0 || (a->accumulate && a->bias))
-        return mg_error_set (err, EINVAL, "gemm_double: m %lld, n %lld, k %lld%s",
-                             (long long)a->m, (long long)a->n, (long long)a->k,
-                             a->bias ? ", a bias" : "");
-    for (int i = 0; i < 4; i++)
-        if (types[i] != MG_FLOAT32 && types[i] != MG_FLOAT64 && types[i] != MG_BFLOAT16
-            && types[i] != MG_FLOAT16)
-            return mg_error_set (err, ENOTSUP, "gemm_double: type %s, want float32, float64, "
-                                 "bfloat16 or float16", mg_dtype_name (types[i]));
-    return 0;
-}
-
 size_t cpu_gemm_double_scratch (const struct kernels *k, const struct kern_gemm_double *a)
 {
     (void)a;
@@ -148,7 +130,8 @@ int cpu_gemm_double (const struct kernels *k, const struct kern_gemm_double *a,
     int64_t down = (a->m + BLOCK - 1) / BLOCK, across = (a->n + BLOCK - 1) / BLOCK;
     struct work *work;
 
-    if (check (a, err) < 0 || !(work = cpu_scratch (k, cpu_gemm_double_scratch (k, a), err)))
+    if (kern_gemm_double_check (a, err) < 0
+        || !(work = cpu_scratch (k, cpu_gemm_double_scratch (k, a), err)))
         return -1;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) schedule (dynamic) \
     if (down * across > 1)

@@ -49,11 +49,13 @@ struct cuda_call {
     OP (FILL_NORMAL, fill_normal)                   \
     OP (FILL, fill)                                 \
     OP (CAST, cast)                                 \
+    OP (GEMM_DOUBLE, gemm_double)                   \
     OP (ROUTER_RANDOM, router_random)               \
     OP (JITTER, jitter)                             \
     OP (ROW_GATHER, row_gather)                     \
     OP (ROW_COMBINE, row_combine)                   \
     OP (ROW_DOT, row_dot)                           \
+    OP (EXPERT_GEMM, expert_gemm)                   \
     OP (EXPERT_BIAS_FWD, expert_bias_fwd)           \
     OP (EXPERT_BIAS_BWD, expert_bias_bwd)           \
     OP (EXPERT_ACT_FWD, expert_act_fwd)             \
@@ -69,7 +71,9 @@ struct cuda_call {
     OP (COL_SUM, col_sum)                           \
     OP (SUM_SQ, sum_sq)                             \
     OP (MAX_ABS, max_abs)                           \
-    OP (COUNT_ZEROS, count_zeros)
+    OP (COUNT_ZEROS, count_zeros)                   \
+    OP (EXPERT_SORT, expert_sort)                   \
+    OP (EXPERT_CHUNKS, expert_chunks)
 
 #define CUDA_OPS(OP) CUDA_PLAIN_OPS (OP) CUDA_SCRATCH_OPS (OP)
 
@@ -119,7 +123,7 @@ extern const struct kern_ops kern_cuda_plan_ops;
  */
 enum { CUDA_NORM_GROUP = 32, CUDA_COL_GROUP = 64, CUDA_PARTS = 1024 };
 
-/* Keys that are sorted for 'tokens' tokens: a power of two, at least CUDA_SORT_MIN. */
+/* Keys that are sorted for 'tokens' tokens or choices: a power of two, at least CUDA_SORT_MIN. */
 enum { CUDA_SORT_MIN = 2048 };
 static inline int64_t cuda_sort_count (int64_t tokens)
 {

@@ -79,3 +79,18 @@ size_t cuda_count_zeros_scratch (const struct kern_count_zeros *a)
     (void)a;
     return PARTS_BYTES;
 }
+
+/* Keys of choices, and the first choice of each expert. */
+size_t cuda_expert_sort_scratch (const struct kern_expert_sort *a)
+{
+    return (size_t)cuda_sort_count (a->tokens * a->topk) * sizeof (uint64_t)
+           + (size_t)(a->experts + 1) * sizeof (int64_t);
+}
+
+/* The first row of each chunk in its part, of each part, and of each chunk in the wanted order. */
+size_t cuda_expert_chunks_scratch (const struct kern_expert_chunks *a)
+{
+    int64_t chunks = a->sources * a->experts;
+
+    return (size_t)(a->parts * (2 * chunks + 1) + a->parts + 1) * sizeof (int64_t);
+}

@@ -230,6 +230,9 @@ int main (int argc, char **argv)
     twins_dropout ();
     twins_embedding ();
     twins_expert_bias ();
+    twins_expert_gemm ();
+    twins_expert_sort ();
+    twins_gemm_double ();
     twins_norm ();
     twins_reduce ();
     twins_rope ();
