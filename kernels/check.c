@@ -65,6 +65,78 @@ int kern_router_check (const char *op, int64_t tokens, int64_t experts, int64_t 
     return 0;
 }
 
+static int check_score (const char *op, enum kern_score score, enum mg_dtype dtype,
+                        struct mg_error *err)
+{
+    if (score < 0 || score >= KERN_NUM_SCORES || (dtype != MG_FLOAT32 && dtype != MG_FLOAT64))
+        return mg_error_set (err, ENOTSUP, "%s: score %d of %s logits, want float32 or float64", op,
+                             (int)score, mg_dtype_name (dtype));
+    return 0;
+}
+
+int kern_router_check_options (const struct kern_router *r, struct mg_error *err)
+{
+    int64_t least;
+
+    if (r->tokens < 0 || r->experts < 0 || r->topk < 0 || r->topk > r->experts)
+        return mg_error_set (err, EINVAL, "router: %lld tokens to %lld of %lld experts",
+                             (long long)r->tokens, (long long)r->topk, (long long)r->experts);
+    if (check_score ("router", r->score, r->dtype, err) < 0)
+        return -1;
+    if (r->groups == 0)
+        return 0;
+    if (r->groups < 0 || r->experts % r->groups != 0 || r->group_topk < 1
+        || r->group_topk > r->groups)
+        return mg_error_set (err, EINVAL, "router: %lld of %lld groups of %lld experts",
+                             (long long)r->group_topk, (long long)r->groups,
+                             (long long)r->experts);
+    least = r->group_topk * (r->experts / r->groups);
+    if (r->topk > least)
+        return mg_error_set (err, EINVAL, "router: %lld experts of groups that have %lld",
+                             (long long)r->topk, (long long)least);
+    return 0;
+}
+
+static int check_loss (int64_t tokens, int64_t experts, int64_t topk, int64_t batch,
+                       enum kern_score score, enum mg_dtype dtype, struct mg_error *err)
+{
+    if (tokens < 0 || experts < 0 || topk < 0 || topk > experts || batch < 1)
+        return mg_error_set (err, EINVAL, "router loss: %lld tokens of %lld sequences to %lld of "
+                             "%lld experts", (long long)tokens, (long long)batch, (long long)topk,
+                             (long long)experts);
+    return check_score ("router loss", score, dtype, err);
+}
+
+int kern_router_sums_check (const struct kern_router_sums *a, struct mg_error *err)
+{
+    return check_loss (a->tokens, a->experts, a->topk, a->batch, a->score, a->dtype, err);
+}
+
+int kern_router_loss_bwd_check (const struct kern_router_loss_bwd *a, struct mg_error *err)
+{
+    return check_loss (a->tokens, a->experts, 0, a->batch, a->score, a->dtype, err);
+}
+
+int kern_router_quantile_check (const struct kern_router_quantile *a, struct mg_error *err)
+{
+    if (kern_router_check ("router_quantile", a->tokens, a->experts, a->topk, a->dtype, err) < 0)
+        return -1;
+    if (a->tokens == 0 || a->experts == 0)
+        return 0;
+    if (a->topk >= a->experts || a->tokens * a->topk % a->experts != 0)
+        return mg_error_set (err, EINVAL, "router_quantile: %lld experts, want more than the %lld "
+                             "of a token, and a divisor of %lld tokens times these",
+                             (long long)a->experts, (long long)a->topk, (long long)a->tokens);
+    return 0;
+}
+
+int kern_router_capacity_check (const struct kern_router_capacity *a, struct mg_error *err)
+{
+    if (a->capacity < 0)
+        return mg_error_set (err, EINVAL, "router_capacity: %lld", (long long)a->capacity);
+    return 0;
+}
+
 int kern_attention_check (const struct kern_attention_fwd *a, struct mg_error *err)
 {
     if (a->kv_heads < 1 || a->heads % a->kv_heads != 0)

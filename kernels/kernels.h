@@ -688,6 +688,13 @@ int kern_state_check (const struct kern_state *s, const char *what, struct mg_er
 int kern_router_check (const char *op, int64_t tokens, int64_t experts, int64_t topk,
                        enum mg_dtype dtype, struct mg_error *err);
 
+/* The same for the other arguments of routers. */
+int kern_router_check_options (const struct kern_router *r, struct mg_error *err);
+int kern_router_sums_check (const struct kern_router_sums *a, struct mg_error *err);
+int kern_router_loss_bwd_check (const struct kern_router_loss_bwd *a, struct mg_error *err);
+int kern_router_quantile_check (const struct kern_router_quantile *a, struct mg_error *err);
+int kern_router_capacity_check (const struct kern_router_capacity *a, struct mg_error *err);
+
 /* A device's kernels: the table, and data of the backend, such as a cache of primitives.
  * The device sets 'taker' while a graph is captured (libcore/device/graph.h), and 'tape'
  * while work is planned (libcore/device/tape.h).

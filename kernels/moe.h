@@ -71,6 +71,9 @@ enum kern_score {
     KERN_NUM_SCORES
 };
 
+/* Added to a sum of scores that others are divided by, as Megatron-LM does. */
+#define KERN_ROUTER_EPS 1e-20
+
 /* Arguments that the router's forward and backward pass share.  A choice's probability is
  *
  *     scale q,  q = the softmax of the token's chosen logits     (KERN_SOFTMAX_CHOSEN)
@@ -189,6 +192,9 @@ struct kern_router_loss_bwd {
  * Megatron-LM's tol is 1e-4), or 10000 rounds.  Their probabilities: kern_router_fwd with 'given',
  * KERN_SIGMOID for topk 1, KERN_SOFTMAX for more.
  */
+enum { KERN_SINKHORN_ROUNDS = 10000 };
+#define KERN_SINKHORN_EPS 1e-8
+
 struct kern_router_sinkhorn {
     int64_t tokens, experts, topk;
     const void *logits; /* [tokens][experts] */

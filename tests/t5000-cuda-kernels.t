@@ -7,7 +7,7 @@ programs=$MG_BUILDDIR/tests/cuda
 [ -x "$programs/conform" ] || skip_all "CUDA is ${MG_CUDA:-off}"
 
 kits=(act adamw attention attention_logits bias_dropout_add cast copy embedding expert_act
-      expert_sort fill gemm_double norm reduce rope row xent)
+      expert_sort fill gemm_double norm reduce rope router router_balance router_loss row xent)
 ! long || kits+=(adamw_types expert_gemm state)
 for order in 0 1 $((RANDOM + 2)); do
     for name in conform twins; do

@@ -143,7 +143,7 @@ refused "an old GPU" "device cuda:0: its compute capability is 7.5, 8.0 is neede
     env MG_CUDA_CAPABILITY=7.5 "${one[@]}" --device cuda
 refused "another library" "device cuda: libcudart is of CUDA 12.8, 13.0 or a later release of the \
 same number is needed" env MG_CUDA_RUNTIME=12080 "${one[@]}" --device cuda
-run env MG_CUDA_MEMORY_MIB=48 MG_CUDA_HELD_MIB=32 "${one[@]}" --device cuda
+run env MG_CUDA_MEMORY_MIB=16 MG_CUDA_HELD_MIB=32 "${one[@]}" --device cuda
 is "$status" 1 "too little memory"
 like "$err" "GiB are needed of the device .*it has 0.02 GiB \(0.03 GiB are held by .*--no-check-memory" \
     "is refused by the plan, with what others hold"

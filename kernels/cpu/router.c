@@ -4,36 +4,10 @@
  * arrays of 'experts' doubles.
  */
 
-#include <errno.h>
-
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/router.h"
 
 enum { X, S, V, D, VALUES };
-
-static int check (const struct kern_router *r, struct mg_error *err)
-{
-    int64_t least;
-
-    if (r->tokens < 0 || r->experts < 0 || r->topk < 0 || r->topk > r->experts)
-        return mg_error_set (err, EINVAL, "router: %lld tokens to %lld of %lld experts",
-                             (long long)r->tokens, (long long)r->topk, (long long)r->experts);
-    if (r->score < 0 || r->score >= KERN_NUM_SCORES || !router_has_type (r->dtype))
-        return mg_error_set (err, ENOTSUP, "router: score %d of %s logits, want float32 or float64",
-                             (int)r->score, mg_dtype_name (r->dtype));
-    if (r->groups == 0)
-        return 0;
-    if (r->groups < 0 || r->experts % r->groups != 0 || r->group_topk < 1
-        || r->group_topk > r->groups)
-        return mg_error_set (err, EINVAL, "router: %lld of %lld groups of %lld experts",
-                             (long long)r->group_topk, (long long)r->groups,
-                             (long long)r->experts);
-    least = r->group_topk * (r->experts / r->groups);
-    if (r->topk > least)
-        return mg_error_set (err, EINVAL, "router: %lld experts of groups that have %lld",
-                             (long long)r->topk, (long long)least);
-    return 0;
-}
 
 static double *values_of (double *memory, const struct kern_router *r)
 {
@@ -126,7 +100,7 @@ static void make_shares (const struct kern_router *r, const int32_t *index, cons
     }
     if (r->score == KERN_SOFTMAX || (r->topk == 1 && r->score != KERN_SOFTMAX_CHOSEN))
         return;
-    sum += r->score == KERN_SOFTMAX_CHOSEN ? 0 : ROUTER_EPS;
+    sum += r->score == KERN_SOFTMAX_CHOSEN ? 0 : KERN_ROUTER_EPS;
     for (int64_t k = 0; k < r->topk; k++)
         q[k] = index[k] < 0 ? 0 : q[k] / sum;
 }
@@ -152,7 +126,8 @@ int cpu_router_fwd (const struct kernels *k, const struct kern_router_fwd *a,
     size_t size = values_size (k, &a->router);
     double *memory;
 
-    if (check (&a->router, err) < 0 || (!(memory = cpu_scratch (k, size, err)) && size > 0))
+    if (kern_router_check_options (&a->router, err) < 0
+        || (!(memory = cpu_scratch (k, size, err)) && size > 0))
         return -1;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->router.tokens * a->router.experts > CPU_SERIAL / 16)
@@ -171,7 +146,7 @@ static void differentiate (const struct kern_router_bwd *a, int64_t t, const dou
     const int32_t *index = a->index + t * r->topk;
     const float *dprob = a->dprob + t * r->topk;
     bool is_own = r->topk == 1 && !router_is_softmax (r->score);
-    double mean = 0, sum = ROUTER_EPS, slope;
+    double mean = 0, sum = KERN_ROUTER_EPS, slope;
 
     make_shares (r, index, s, q);
     for (int64_t k = 0; k < r->topk; k++) {
@@ -220,7 +195,8 @@ int cpu_router_bwd (const struct kernels *k, const struct kern_router_bwd *a,
     size_t size = values_size (k, &a->router);
     double *memory;
 
-    if (check (&a->router, err) < 0 || (!(memory = cpu_scratch (k, size, err)) && size > 0))
+    if (kern_router_check_options (&a->router, err) < 0
+        || (!(memory = cpu_scratch (k, size, err)) && size > 0))
         return -1;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) \
     if (a->router.tokens * a->router.experts > CPU_SERIAL / 16)

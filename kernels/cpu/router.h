@@ -12,9 +12,6 @@
 #include "kernels/cpu/vec.h"
 #include "kernels/kernels.h"
 
-/* Added to a sum of scores that others are divided by, as Megatron-LM does. */
-#define ROUTER_EPS 1e-20
-
 VEC_INLINE double router_get (const void *logits, enum mg_dtype dtype, int64_t i)
 {
     return dtype == MG_FLOAT64 ? ((const double *)logits)[i]
@@ -138,11 +135,6 @@ static inline double router_softmax (const double *x, int64_t n, double *s)
 VEC_INLINE bool router_is_softmax (enum kern_score score)
 {
     return score == KERN_SOFTMAX || score == KERN_SOFTMAX_CHOSEN;
-}
-
-VEC_INLINE bool router_has_type (enum mg_dtype dtype)
-{
-    return dtype == MG_FLOAT32 || dtype == MG_FLOAT64;
 }
 
 /* The m-th largest of v[0..n), 1 <= m <= n, without NaNs; v is reordered. */

@@ -2,13 +2,11 @@
  * biases, capacity, random logits (formulas in moe.h)
  */
 
-#include <errno.h>
-
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/router.h"
 #include "libcore/base/rng.h"
 
-enum { PART = 64, MAX_PARTS = 64, MAX_ROUNDS = 10000 };
+enum { PART = 64, MAX_PARTS = 64 };
 
 /* --- Sinkhorn --- */
 
@@ -43,7 +41,7 @@ static void run_part (const struct kern_router_sinkhorn *a, const struct sinkhor
 
         for (int64_t e = 0; e < a->experts; e++)
             total += p->d1[e] * c[e];
-        p->d0[t] = 1 / (double)a->tokens / (total + 1e-8);
+        p->d0[t] = 1 / (double)a->tokens / (total + KERN_SINKHORN_EPS);
         for (int64_t e = 0; e < a->experts; e++)
             sum[e] += p->d0[t] * c[e];
     }
@@ -63,7 +61,7 @@ static double run_round (const struct kernels *k, const struct kern_router_sinkh
 
         for (int64_t part = 0; part < p->parts; part++)
             sum += p->sum[part * a->experts + e];
-        p->d1[e] = 1 / (double)a->experts / (sum + 1e-8);
+        p->d1[e] = 1 / (double)a->experts / (sum + KERN_SINKHORN_EPS);
         change += fabs (p->d1[e] - before);
     }
     return change / (double)a->experts;
@@ -102,7 +100,7 @@ int cpu_router_sinkhorn (const struct kernels *k, const struct kern_router_sinkh
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL / 16)
     for (int64_t i = 0; i < n; i++)
         p.c[i] = exp (router_get (a->logits, a->dtype, i));
-    for (int i = 0; i < MAX_ROUNDS; i++)
+    for (int i = 0; i < KERN_SINKHORN_ROUNDS; i++)
         if (!(run_round (k, a, &p) > a->tol))
             break;
 #pragma omp parallel for num_threads (cpu_of (k)->threads) if (n > CPU_SERIAL / 16)
@@ -154,14 +152,10 @@ int cpu_router_quantile (const struct kernels *k, const struct kern_router_quant
 {
     double *alpha, *own;
 
-    if (kern_router_check ("router_quantile", a->tokens, a->experts, a->topk, a->dtype, err) < 0)
+    if (kern_router_quantile_check (a, err) < 0)
         return -1;
     if (a->tokens == 0 || a->experts == 0)
         return 0;
-    if (a->topk >= a->experts || a->tokens * a->topk % a->experts != 0)
-        return mg_error_set (err, EINVAL, "router_quantile: %lld experts, want more than the %lld "
-                             "of a token, and a divisor of %lld tokens times these",
-                             (long long)a->experts, (long long)a->topk, (long long)a->tokens);
     if (!(alpha = cpu_scratch (k, cpu_router_quantile_scratch (k, a), err)))
         return -1;
     own = alpha + a->tokens;
@@ -298,8 +292,8 @@ int cpu_router_capacity (const struct kernels *k, const struct kern_router_capac
     struct choices s;
     char *memory;
 
-    if (a->capacity < 0)
-        return mg_error_set (err, EINVAL, "router_capacity: %lld", (long long)a->capacity);
+    if (kern_router_capacity_check (a, err) < 0)
+        return -1;
     if (!(memory = cpu_scratch (k, cpu_router_capacity_scratch (k, a), err)))
         return -1;
     s.begin = (int64_t *)memory;

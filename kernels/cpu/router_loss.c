@@ -4,26 +4,10 @@
  * and then the parts are added up in order: results do not depend on the number of threads.
  */
 
-#include <errno.h>
-
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/router.h"
 
 enum { PART = 64, MAX_PARTS = 64 }; /* tokens of a part, at least; parts, at most */
-
-static int check (int64_t tokens, int64_t experts, int64_t topk, int64_t batch,
-                  enum kern_score score, enum mg_dtype dtype, struct mg_error *err)
-{
-    if (tokens < 0 || experts < 0 || topk < 0 || topk > experts || batch < 1)
-        return mg_error_set (err, EINVAL, "router loss: %lld tokens of %lld sequences to %lld of "
-                             "%lld experts", (long long)tokens, (long long)batch, (long long)topk,
-                             (long long)experts);
-    if (score < 0 || score >= KERN_NUM_SCORES || !router_has_type (dtype))
-        return mg_error_set (err, ENOTSUP,
-                             "router loss: score %d of %s logits, want float32 or float64",
-                             (int)score, mg_dtype_name (dtype));
-    return 0;
-}
 
 /* Replace the logits x by the scores r.  'slope' gets the slopes of s, which softmax does not have
  * (NULL: not wanted), and *sum the number by which s was divided.  Returns log (sum of exp (x)).
@@ -33,7 +17,7 @@ static double make_scores (double *x, int64_t n, enum kern_score score, double *
 {
     double most = -INFINITY, total = 0;
 
-    *sum = ROUTER_EPS;
+    *sum = KERN_ROUTER_EPS;
     if (router_is_softmax (score))
         return router_softmax (x, n, x);
     for (int64_t e = 0; wants_lse && e < n; e++)
@@ -107,7 +91,7 @@ int cpu_router_sums (const struct kernels *k, const struct kern_router_sums *a,
     int64_t parts = count_parts (a->tokens), size = part_size (a), sums = a->batch * a->experts;
     double *memory, *own;
 
-    if (check (a->tokens, a->experts, a->topk, a->batch, a->score, a->dtype, err) < 0
+    if (kern_router_sums_check (a, err) < 0
         || (!(memory = cpu_scratch (k, cpu_router_sums_scratch (k, a), err)) && a->tokens > 0))
         return -1;
     own = memory + parts * size;
@@ -210,7 +194,7 @@ int cpu_router_loss_bwd (const struct kernels *k, const struct kern_router_loss_
     int64_t counted = 0;
     double *memory, factor, z;
 
-    if (check (a->tokens, a->experts, 0, a->batch, a->score, a->dtype, err) < 0
+    if (kern_router_loss_bwd_check (a, err) < 0
         || (!(memory = cpu_scratch (k, cpu_router_loss_bwd_scratch (k, a), err))
             && a->experts > 0))
         return -1;

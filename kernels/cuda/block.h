@@ -121,6 +121,30 @@ template <typename T> static __device__ inline T cuda_block_sum (T x)
     return cuda_warp_sum (lane < blockDim.x / CUDA_WARP ? sums[lane] : T (0));
 }
 
+template <typename T> static __device__ inline T cuda_warp_max (T x)
+{
+#pragma unroll
+    for (int bits = CUDA_WARP / 2; bits > 0; bits /= 2)
+        x = max (x, __shfl_xor_sync (0xffffffff, x, bits));
+    return x;
+}
+
+/* The largest number of all threads of a block of whole warps; none is below 'least'. */
+template <typename T> static __device__ inline T cuda_block_max (T x, T least)
+{
+    SHARED (T, most, [CUDA_WARP]);
+    unsigned lane = threadIdx.x % CUDA_WARP;
+
+    x = cuda_warp_max (x);
+    if (blockDim.x == CUDA_WARP)
+        return x;
+    __syncthreads (); // the numbers of an earlier call have been read
+    if (lane == 0)
+        most[threadIdx.x / CUDA_WARP] = x;
+    __syncthreads ();
+    return cuda_warp_max (lane < blockDim.x / CUDA_WARP ? most[lane] : least);
+}
+
 /* On the host: */
 
 /* True if rows that begin at p + k * stride are all aligned to 16 bytes; stride in bytes. */

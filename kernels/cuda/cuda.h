@@ -50,6 +50,9 @@ struct cuda_call {
     OP (FILL, fill)                                 \
     OP (CAST, cast)                                 \
     OP (GEMM_DOUBLE, gemm_double)                   \
+    OP (ROUTER_LOSS, router_loss)                   \
+    OP (ROUTER_BETA, router_beta)                   \
+    OP (ROUTER_BIAS, router_bias)                   \
     OP (ROUTER_RANDOM, router_random)               \
     OP (JITTER, jitter)                             \
     OP (ROW_GATHER, row_gather)                     \
@@ -72,6 +75,13 @@ struct cuda_call {
     OP (SUM_SQ, sum_sq)                             \
     OP (MAX_ABS, max_abs)                           \
     OP (COUNT_ZEROS, count_zeros)                   \
+    OP (ROUTER_FWD, router_fwd)                     \
+    OP (ROUTER_BWD, router_bwd)                     \
+    OP (ROUTER_SUMS, router_sums)                   \
+    OP (ROUTER_LOSS_BWD, router_loss_bwd)           \
+    OP (ROUTER_SINKHORN, router_sinkhorn)           \
+    OP (ROUTER_QUANTILE, router_quantile)           \
+    OP (ROUTER_CAPACITY, router_capacity)           \
     OP (EXPERT_SORT, expert_sort)                   \
     OP (EXPERT_CHUNKS, expert_chunks)
 
@@ -132,6 +142,63 @@ static inline int64_t cuda_sort_count (int64_t tokens)
     while (count < tokens)
         count *= 2;
     return count;
+}
+
+/* Parts of an array in scratch memory begin at multiples of 256 bytes: the bytes of n elements.  A
+ * negative n, which the op refuses later, has no bytes.
+ */
+static inline size_t cuda_part_bytes (int64_t n, size_t size)
+{
+    return n > 0 ? ((size_t)n * size + 255) / 256 * 256 : 0;
+}
+
+/* The smallest power of two that is n or more. */
+static inline int64_t cuda_power_of_two (int64_t n)
+{
+    int64_t power = 1;
+
+    while (power < n)
+        power *= 2;
+    return power;
+}
+
+/* What a block of a router's kernel needs for a token: memory for the order of 'experts' values,
+ * which are in 'groups' (router.h).  Up to CUDA_ROUTER_SHARED bytes lie in shared memory.  More lie
+ * in scratch memory, and then CUDA_ROUTER_BLOCKS blocks run at most.
+ */
+enum { CUDA_ROUTER_SHARED = 48 << 10, CUDA_ROUTER_BLOCKS = 128 };
+
+static inline size_t cuda_order_bytes (int64_t experts, int64_t groups)
+{
+    return cuda_part_bytes (experts, sizeof (uint64_t))
+           + cuda_part_bytes (cuda_power_of_two (experts), sizeof (int32_t))
+           + cuda_part_bytes (groups, sizeof (uint64_t));
+}
+
+static inline size_t cuda_token_scratch (int64_t tokens, size_t bytes)
+{
+    int64_t blocks = CUDA_ROUTER_BLOCKS;
+
+    if (bytes <= CUDA_ROUTER_SHARED || tokens <= 0)
+        return 0;
+    return (size_t)(tokens < blocks ? tokens : blocks) * bytes;
+}
+
+/* Groups of rows whose columns are summed by themselves in float64, and rows of a group. */
+enum { CUDA_ROUTER_GROUPS = 64, CUDA_ROUTER_GROUP = 64 };
+
+static inline int64_t cuda_router_group (int64_t rows)
+{
+    int64_t least = CUDA_ROUTER_GROUP, group = (rows + CUDA_ROUTER_GROUPS - 1) / CUDA_ROUTER_GROUPS;
+
+    return group < least ? least : group;
+}
+
+static inline int64_t cuda_router_groups (int64_t rows)
+{
+    int64_t group = cuda_router_group (rows);
+
+    return (rows + group - 1) / group;
 }
 
 static inline int64_t cuda_col_groups (int64_t rows)

@@ -52,6 +52,68 @@ size_t cuda_position_bwd_scratch (const struct kern_position_bwd *a)
     return (size_t)cuda_sort_count (a->tokens) * sizeof (uint64_t);
 }
 
+/* --- routers: parts in the order in which the ops use them --- */
+
+size_t cuda_router_fwd_scratch (const struct kern_router_fwd *a)
+{
+    const struct kern_router *r = &a->router;
+
+    return cuda_token_scratch (r->tokens, cuda_order_bytes (r->experts, r->groups));
+}
+
+/* The gradients of the chosen experts before the call. */
+size_t cuda_router_bwd_scratch (const struct kern_router_bwd *a)
+{
+    const struct kern_router *r = &a->router;
+
+    return cuda_token_scratch (r->tokens, cuda_part_bytes (r->topk, sizeof (double)));
+}
+
+/* Three numbers of a token; counts; sums of groups of rows; the order of a token's scores. */
+size_t cuda_router_sums_scratch (const struct kern_router_sums *a)
+{
+    int64_t cols = a->batch * a->experts;
+    int64_t rows = a->batch > 0 ? (a->tokens + a->batch - 1) / a->batch : 0;
+
+    return cuda_part_bytes (3 * a->tokens, sizeof (double))
+           + cuda_part_bytes (cols, sizeof (uint32_t))
+           + cuda_part_bytes (cuda_router_groups (rows) * cols, sizeof (double))
+           + cuda_token_scratch (a->tokens, cuda_order_bytes (a->experts, 0));
+}
+
+/* The number of tokens that count. */
+size_t cuda_router_loss_bwd_scratch (const struct kern_router_loss_bwd *a)
+{
+    (void)a;
+    return sizeof (double);
+}
+
+/* The matrix; factors of rows and of columns; sums of groups of rows; whether the rounds are done;
+ * the order of a token's elements.
+ */
+size_t cuda_router_sinkhorn_scratch (const struct kern_router_sinkhorn *a)
+{
+    return cuda_part_bytes (a->tokens * a->experts, sizeof (double))
+           + cuda_part_bytes (a->tokens, sizeof (double))
+           + cuda_part_bytes (a->experts, sizeof (double))
+           + cuda_part_bytes (cuda_router_groups (a->tokens) * a->experts, sizeof (double))
+           + cuda_part_bytes (1, sizeof (int))
+           + cuda_token_scratch (a->tokens, cuda_order_bytes (a->experts, 0));
+}
+
+/* alpha of each token. */
+size_t cuda_router_quantile_scratch (const struct kern_router_quantile *a)
+{
+    return cuda_part_bytes (a->tokens, sizeof (double));
+}
+
+/* Where the list of each expert begins and ends; the lists. */
+size_t cuda_router_capacity_scratch (const struct kern_router_capacity *a)
+{
+    return 2 * cuda_part_bytes (a->experts, sizeof (uint32_t))
+           + cuda_part_bytes (a->tokens * a->topk, sizeof (int32_t));
+}
+
 /* Three numbers for each part. */
 size_t cuda_adamw_largest_scratch (const struct kern_adamw_largest *a)
 {

@@ -7,25 +7,6 @@
 
 #include "kernels/cuda/block.h"
 
-static __device__ inline float block_max (float x)
-{
-    SHARED (float, most, [CUDA_WARP]);
-    unsigned lane = threadIdx.x % CUDA_WARP;
-
-#pragma unroll
-    for (int bits = CUDA_WARP / 2; bits > 0; bits /= 2)
-        x = fmaxf (x, __shfl_xor_sync (0xffffffff, x, bits));
-    __syncthreads (); // the values of an earlier row have been read
-    if (lane == 0)
-        most[threadIdx.x / CUDA_WARP] = x;
-    __syncthreads ();
-    x = lane < blockDim.x / CUDA_WARP ? most[lane] : -FLT_MAX;
-#pragma unroll
-    for (int bits = CUDA_WARP / 2; bits > 0; bits /= 2)
-        x = fmaxf (x, __shfl_xor_sync (0xffffffff, x, bits));
-    return x;
-}
-
 template <bool WIDE>
 __global__ void __launch_bounds__ (CUDA_THREADS) xent_max (struct kern_xent_max a)
 {
@@ -42,7 +23,7 @@ __global__ void __launch_bounds__ (CUDA_THREADS) xent_max (struct kern_xent_max 
             for (int j = 0; j < SIZE; j++)
                 most = c + j < a.valid && x.x[j] > most ? x.x[j] : most;
         }
-        most = block_max (most);
+        most = cuda_block_max (most, -FLT_MAX);
         if (threadIdx.x == 0)
             a.max[t] = most;
     }

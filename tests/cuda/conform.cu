@@ -256,7 +256,7 @@ static void check_atomics (const float *in)
 
 /* Types and arithmetic: claim number 'kind' of a value. */
 
-enum { NUMBERS = 34 };
+enum { NUMBERS = 35 };
 
 struct numbers {
     static __device__ float small (float x)
@@ -307,6 +307,7 @@ struct numbers {
         out[k++] = (float)__ffs (8) + (float)__ffs (0);
         out[k++] = (float)__umulhi (0x80000000u, 6);
         out[k++] = __uint_as_float (__float_as_uint (one) | 0x80000000u);
+        out[k++] = (float)__longlong_as_double (__double_as_longlong (one) ^ (1ll << 63));
         out[k++] = __fmaf_rn (one + 0x1p-23f, one - 0x1p-23f, -one); /* one rounding */
     }
 };
@@ -326,11 +327,12 @@ static void check_numbers (const float *)
             "saturate of 3 is 1", "exp2 of -infinity", "exp2 of a NaN", "exp2 of 10",
             "exp2 whose result is a denormal is 0", "infinity times 0 is a NaN", "popc",
             "clz, also of 0", "ffs, also of 0", "umulhi", "bits of a float",
+            "bits of a double",
             "fma rounds once" };
     static const float want[NUMBERS]
         = { 1, 1 + 0x4p-8f, 1 + 0x2p-8f, INFINITY, NAN, 0x1p-130f, -0.0f, 1, 1 + 0x4p-11f,
             65504, INFINITY, NAN, 0x1p-24f, 0, 0x1p-24f, 1, 1, 1, 1, 0x1p-130f, 0x1p-131f, 0, 1,
-            0, NAN, 1024, 0, NAN, 8, 63, 4, 3, -1, -0x1p-46f };
+            0, NAN, 1024, 0, NAN, 8, 63, 4, 3, -1, -1, -0x1p-46f };
     float in[IN] = { 1, NAN, INFINITY, 0x1p-130f };
     static float out[OUT];
     bool ran = run (numbers{}, dim3 (32), in, out);

@@ -262,6 +262,8 @@ inline int __float_as_int (float v) { return device_bits<int> (v); }
 inline unsigned __float_as_uint (float v) { return device_bits<unsigned> (v); }
 inline float __int_as_float (int v) { return device_bits<float> (v); }
 inline float __uint_as_float (unsigned v) { return device_bits<float> (v); }
+inline long long __double_as_longlong (double v) { return device_bits<long long> (v); }
+inline double __longlong_as_double (long long v) { return device_bits<double> (v); }
 inline int __popc (unsigned v) { return __builtin_popcount (v); }
 inline int __clz (int v) { return v ? __builtin_clz ((unsigned)v) : 32; }
 inline int __ffs (int v) { return __builtin_ffs (v); }

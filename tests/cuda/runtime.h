@@ -15,7 +15,7 @@
  *                          SEED, a number  random; last or lazy, chosen anew for each operation
  *     MG_CUDA_IDLE_MS      20: operations run after this time though nobody waits for them
  *     MG_CUDA_MEMORY_MIB   1024: memory of each device
- *     MG_CUDA_HELD_MIB     0: what of it others hold
+ *     MG_CUDA_HELD_MIB     0: memory of each device besides, which others hold
  *     MG_CUDA_DEVICES      2: number of devices, 0 to 8
  *     MG_CUDA_CAPABILITY   9.0: compute capability of each device
  *     MG_CUDA_DRIVER       13000: version of the driver, 0: none is installed
@@ -42,7 +42,7 @@ enum { RUNTIME_MAX_DEVICES = 8 };
 
 struct runtime_settings {
     int devices, capability, driver, runtime; /* capability: 90 is 9.0 */
-    size_t memory, held; /* bytes of each device, and those of them that others hold */
+    size_t memory, held; /* bytes of each device, and what others hold besides */
     int idle_ms;
     bool no_keys;
     enum { LAST, LAZY, FIRST, RANDOM } order;

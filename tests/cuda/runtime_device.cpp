@@ -354,8 +354,8 @@ cudaError_t cudaMemGetInfo (size_t *free, size_t *total)
     cudaError_t e = runtime_enter ();
 
     if (e == cudaSuccess) {
-        *total = runtime_settings ()->memory;
-        *free = *total - runtime_used (current);
+        *free = runtime_settings ()->memory - runtime_used (current);
+        *total = runtime_settings ()->memory + runtime_settings ()->held;
     }
     return runtime_return (e);
 }

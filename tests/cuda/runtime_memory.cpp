@@ -143,11 +143,11 @@ void *runtime_alloc (int device, size_t size)
     char *map, *p;
 
     start ();
-    if (size > runtime_settings ()->memory - runtime_settings ()->held)
+    if (size > runtime_settings ()->memory)
         return nullptr;
     rounded = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     mapped = (rounded + PAGE - 1) / PAGE * PAGE;
-    if (mapped > runtime_settings ()->memory - runtime_settings ()->held - r->used
+    if (mapped > runtime_settings ()->memory - r->used
         || mapped + 2 * PAGE > (size_t)(r->begin + RANGE - r->next))
         return nullptr;
     map = r->next + PAGE;

@@ -236,6 +236,9 @@ int main (int argc, char **argv)
     twins_norm ();
     twins_reduce ();
     twins_rope ();
+    twins_router ();
+    twins_router_balance ();
+    twins_router_loss ();
     twins_row ();
     kernels_cpu_destroy (cpu);
     return done_testing ();

@@ -85,6 +85,9 @@ void twins_gemm_double (void);
 void twins_norm (void);
 void twins_reduce (void);
 void twins_rope (void);
+void twins_router (void);
+void twins_router_balance (void);
+void twins_router_loss (void);
 void twins_row (void);
 
 #endif /* TESTS_CUDA_TWINS_H */
