@@ -17,6 +17,7 @@ schedule optim data checkpoint
 args
 train
 infer
+serve
 api
 plugin
 cmd

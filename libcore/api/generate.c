@@ -166,6 +166,19 @@ int mg_generator_begin (struct mg_generator *g, const struct mg_generator_reques
     return mg_error_prefix (err, "generator");
 }
 
+int mg_generator_cancel (struct mg_generator *g, const void *arg)
+{
+    for (int i = 0; g && g->ready && i < g->config.generator.requests; i++) {
+        struct running *run = &g->running[i];
+
+        if (run->used && run->request.arg == arg) {
+            run->used = false;
+            return generator_cancel (g->infer.generator, run);
+        }
+    }
+    return 0;
+}
+
 int mg_generator_step (struct mg_generator *g, struct mg_error *err)
 {
     int rc;

@@ -254,6 +254,17 @@ int generator_begin (struct generator *g, const struct generator_request *reques
     return 0;
 }
 
+bool generator_cancel (struct generator *g, const void *arg)
+{
+    for (int i = 0; i < g->batch.places; i++) {
+        if (g->batch.place[i].used && g->running[i].request.arg == arg) {
+            batch_leave (&g->batch, i);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* --- the rows that the head takes --- */
 
 static void want (struct generator *g, const struct wanted *wanted)

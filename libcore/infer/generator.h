@@ -104,6 +104,12 @@ bool generator_has_room (const struct generator *g);
 int generator_begin (struct generator *g, const struct generator_request *request,
                      struct mg_error *err);
 
+/* End the running request whose 'arg' this is, between two steps: its callbacks are not called any
+ * more, and its place is free.  Returns false if no such request runs.  Every rank ends the same
+ * requests before the same step.
+ */
+bool generator_cancel (struct generator *g, const void *arg);
+
 /* Run a pass: 1, 0 if there is nothing to run, -1 and a text on failure.  Callbacks are called
  * after the pass, in the order of the places; they do not call the generator.  Collective.
  */

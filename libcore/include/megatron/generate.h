@@ -126,6 +126,12 @@ int mg_generator_has_room (const struct mg_generator *g);
 int mg_generator_begin (struct mg_generator *g, const struct mg_generator_request *request,
                         struct mg_error *err);
 
+/* End the first running request whose 'arg' this is: its functions are not called any more, and its
+ * place is free.  1, or 0 if no such request runs.  Every rank ends the same requests before the
+ * same step.
+ */
+int mg_generator_cancel (struct mg_generator *g, const void *arg);
+
 /* Run a pass for all requests: 1, 0 if there is nothing to run, -1 and a text on failure, after
  * which only abort and destroy may follow.  Collective.
  */

@@ -63,6 +63,31 @@ static void test_wrong (struct mg_generator *g, struct mg_generator_request requ
     ok (mg_generator_begin (g, &request, &err) == -1 && errno == EINVAL, "%s", err.text);
 }
 
+/* A request is ended after a step; the other one goes on, and the place serves a third. */
+static void test_cancel (struct mg_generator *g, struct mg_generator_request request)
+{
+    struct seen seen[3] = { { .limit = 0 } };
+    struct mg_error err = { "" };
+
+    request.scores = 0;
+    for (int i = 0; i < 2; i++) {
+        request.arg = &seen[i];
+        mg_generator_begin (g, &request, &err);
+    }
+    ok (mg_generator_step (g, &err) == 1 && seen[0].num == 1 && seen[1].num == 1, "two run");
+    is_int (mg_generator_cancel (g, &seen[2]), 0, "a request that does not run");
+    is_int (mg_generator_cancel (g, &seen[0]), 1, "a request is ended");
+    is_int (mg_generator_cancel (g, &seen[0]), 0, "once");
+    request.arg = &seen[2];
+    ok (mg_generator_has_room (g) && mg_generator_begin (g, &request, &err) == 0,
+        "its place is free");
+    while (mg_generator_step (g, &err) > 0)
+        continue;
+    ok (seen[0].num == 1 && seen[0].ended == 0, "its functions are not called any more");
+    ok (seen[1].num == 5 && seen[2].num == 5
+            && memcmp (seen[1].id, seen[2].id, 5 * sizeof (int32_t)) == 0, "others go on");
+}
+
 static void test_generator (const char *path)
 {
     static const int32_t prompt[] = { 22, 78, 68 }, want[] = { 85, 30, 30, 30, 30 };
@@ -96,6 +121,7 @@ static void test_generator (const char *path)
         "its tokens");
     ok (seen[1].num == 2 && seen[1].ended == 2, "the function for tokens ends a request");
     is_int (seen[0].scored, 2, "tokens of the prompt");
+    test_cancel (g, request);
     test_wrong (g, request);
     mg_generator_destroy (g);
 }
@@ -111,6 +137,6 @@ int main (void)
         *strrchr (path, '/') = '\0';
         test_generator (path);
     } else
-        skip (12, "no reference data");
+        skip (19, "no reference data");
     return done_testing ();
 }
