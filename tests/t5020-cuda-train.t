@@ -16,7 +16,8 @@ export MEGATRON_MODULE_DIR=$PWD/modules MG_CUDA_IDLE_MS=1
 # ---- unit tests with operands in the device's memory
 units=(kernels/{copy,embedding,reduce})
 ! long || units+=(kernels/{gemm,act,adamw,attention,bias_dropout_add,cast,fill,norm}
-                  kernels/{rope,state,xent})
+                  kernels/{rope,state,xent,router,router_loss,router_balance,router_many}
+                  kernels/{row,expert_sort,expert_gemm,expert_act,gemm_double})
 for unit in "${units[@]}"; do
     run env MG_TEST_DEVICE=cuda "$MG_BUILDDIR/tests/unit/$unit.t"
     is "$status $(grep '^not ok\|^Bail' <<<"$out")" "0 " "$unit on the device"
@@ -50,7 +51,27 @@ alike gpt 1e-5 1e-4 1e-4 "GPT, with dropout and an evaluation" --attention-dropo
 alike llama 1e-5 1e-4 1e-4 "rotary, gated, grouped, RMSNorm" "${modern[@]}"
 alike bf16 5e-3 5e-2 2e-2 "bfloat16, a distributed optimizer" --bf16 --use-distributed-optimizer
 alike fp16 5e-3 5e-2 2e-2 "float16" --fp16 --initial-loss-scale 4096 "${modern[@]}"
+experts=("${modern[@]}" --num-experts 4 --moe-router-topk 2)
+alike moe 1e-5 1e-4 1e-4 "experts: losses of balance and of z, shared experts" "${experts[@]}" \
+    --moe-aux-loss-coeff 1e-2 --moe-z-loss-coeff 1e-3 --moe-shared-expert-intermediate-size 12
+alike dropped 5e-3 5e-2 2e-2 "experts of a capacity, groups, sigmoid, a bias that balances" \
+    "${experts[@]}" --bf16 --num-experts 8 --moe-router-load-balancing-type none \
+    --moe-router-score-function sigmoid --moe-router-num-groups 4 --moe-router-group-topk 2 \
+    --moe-router-enable-expert-bias --moe-expert-capacity-factor 1
 if long; then
+    alike padded 5e-3 5e-2 2e-2 "experts that are padded" "${experts[@]}" --fp16 \
+        --initial-loss-scale 4096 --moe-expert-capacity-factor 1 \
+        --moe-pad-expert-input-to-capacity --moe-router-load-balancing-type seq_aux_loss \
+        --moe-aux-loss-coeff 1e-2
+    alike sinkhorn 1e-5 1e-4 1e-4 "Sinkhorn's routing" "${modern[@]}" --num-experts 4 \
+        --moe-router-topk 1 --moe-router-load-balancing-type sinkhorn
+    alike quantile 1e-5 1e-4 1e-4 "quantile balancing" "${experts[@]}" \
+        --moe-router-load-balancing-type quantile_balancing
+    alike jitter 1e-5 1e-4 1e-4 "a router in float64, with jitter" "${experts[@]}" \
+        --moe-router-dtype fp64 --moe-input-jitter-eps 0.1 \
+        --moe-router-load-balancing-type global_aux_loss --moe-aux-loss-coeff 1e-2
+    alike biased 1e-5 1e-4 1e-4 "experts with biases" --num-experts 4 \
+        --moe-router-topk 2 --moe-layer-freq 2
     alike window 1e-5 1e-4 1e-4 "windows, squared ReLU, recomputation" --window-size 3,0 \
         --squared-relu --recompute-granularity full --recompute-method uniform
     alike mtp 1e-5 1e-4 1e-4 "multi-token prediction" "${modern[@]}" --mtp-num-layers 1
@@ -151,10 +172,6 @@ run "${one[@]}" --device cuda --cuda-graph-impl local
 is "$status" 1 "graphs"
 is "$err" "megatron train: model: device cuda has no graphs yet: no --cuda-graph-impl" \
     "are refused in one line"
-run "${one[@]}" --device cuda --num-experts 4 --moe-router-load-balancing-type none
-is "$status" 1 "experts"
-like "$err" "^megatron train: .*layer 0: .*: kernel [a-z_]+: the cuda device has none, or is only planned$" \
-    "are refused in one line that names the layer"
 run megatron launch -n 2 "${one[@]}" --device cuda
 ok "[ $status != 0 ]" "two ranks"
 like "$err" "device cuda: 2 ranks, want 1" "are refused"
