@@ -37,7 +37,7 @@ static struct memory {
     std::map<const char *, mapping> mappings; /* by first byte */
     struct range ranges[RUNTIME_MAX_DEVICES];
     bool started;
-} *own = new memory; /* never destroyed: threads may outlive main() */
+} *own = new memory (); /* never destroyed: threads may outlive main() */
 
 static struct sigaction old_segv, old_bus;
 
