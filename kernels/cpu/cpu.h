@@ -210,6 +210,19 @@ void cpu_gemm_block (const struct kern_gemm *a, float *work);
 int cpu_gemm_ref (const struct kernels *k, const struct kern_gemm *a,
                   struct mg_error *err);
 
+/* The product of few rows: m 1 to CPU_FEW_ROWS, A as it is stored, B transposed, k 1 at least, any
+ * types and any n (cpu_gemm_is_few()).  cpu_gemm() has these products computed here on every
+ * machine, whether there is a library or not.
+ *
+ * Promise: the order of the sum that is an element of C depends on k and the instruction set alone.
+ * So a row of C has the same bits whatever other rows are in the product, in every place, and with
+ * every number of threads.
+ */
+enum { CPU_FEW_ROWS = 8 };
+bool cpu_gemm_is_few (const struct kern_gemm *a);
+size_t cpu_gemm_few_scratch (const struct kern_gemm *a);
+int cpu_gemm_few (const struct kernels *k, const struct kern_gemm *a, struct mg_error *err);
+
 /* C[i][0..n) (+)= sum_l A(i, l) B[l][0..n), A(i, l) = a[i * a_row + l * a_col]; n is a
  * multiple of VEC, ldb and ldc are the row lengths of b and c.  If 'accumulate' and 'scale' are
  * set, C[i][j] is multiplied by scale[j] before the sum is added.  One thread.

@@ -17,6 +17,8 @@ int cpu_gemm (const struct kernels *k, const struct kern_gemm *a, struct mg_erro
         return -1;
     if (is_nothing (a))
         return 0;
+    if (cpu_gemm_is_few (a))
+        return cpu_gemm_few (k, a, err);
     if (cpu->gemm && a->k > 0) {
         if (cpu->gemm->run (cpu->gemm_impl, k, a, err) == 0)
             return 0;
@@ -36,6 +38,10 @@ int cpu_gemm_scratch (const struct kernels *k, const struct kern_gemm *a, size_t
         return -1;
     if (is_nothing (a))
         return 0;
+    if (cpu_gemm_is_few (a)) {
+        *bytes = cpu_gemm_few_scratch (a);
+        return 0;
+    }
     *bytes = cpu_gemm_ref_scratch (k, a);
     if (cpu->gemm && a->k > 0 && cpu->gemm->plan (cpu->gemm_impl, a, bytes, err) < 0
         && errno != ENOTSUP)
