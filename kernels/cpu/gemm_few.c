@@ -1,9 +1,9 @@
 /* gemm_few.c - matrix product of few rows: each element of B is read from memory once
  *
- * B is [n][k], so an element of C is a dot product of a row of A and a row of B.  COLS rows of B meet
- * up to ROWS rows of A in registers: an accumulator holds VEC partial sums of one element of C.  Rows
- * of A beyond ROWS take the rows of B from the first-level cache.  Meanwhile the next part of B is
- * fetched.
+ * B is [n][k], so an element of C is a dot product of a row of A and a row of B.  COLS rows of B
+ * meet up to ROWS rows of A in registers: an accumulator holds VEC partial sums of one element of
+ * C.  Rows of A beyond ROWS take the rows of B from the first-level cache.  Meanwhile the next part
+ * of B is fetched.
  *
  * The partial sums of VEC columns are transposed and added, so that the sums lie in one vector.
  *
@@ -63,8 +63,8 @@ VEC_INLINE int64_t row_of (const struct kern_gemm *a, const struct few_part *p, 
 }
 
 /* Add the part's products with rows row .. row + rows - 1 of A. */
-VEC_INLINE void add_rows (const struct few *f, const struct few_part *p, int64_t row, vf (*out)[VEC],
-                          const int rows, const enum mg_dtype type)
+VEC_INLINE void add_rows (const struct few *f, const struct few_part *p, int64_t row,
+                          vf (*out)[VEC], const int rows, const enum mg_dtype type)
 {
     const float *x = f->x + row * f->ldx + p->l;
     int64_t from[COLS];
@@ -110,7 +110,8 @@ static void fetch (const struct kern_gemm *a, const struct few_part *p)
     }
 }
 
-/* The part that follows in the order in which a thread takes them; no rows are left behind the last.
+/* The part that follows in the order in which a thread takes them.  Behind the last one,
+ * no rows are left.
  */
 static struct few_part next_part (const struct kern_gemm *a, const struct few_part *p)
 {
