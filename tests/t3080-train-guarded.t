@@ -32,9 +32,9 @@ like "$err" 'MG_TEST_DEVICE: there is no device "abacus", want auto or cuda or c
 
 run "${one[@]}" --device abacus
 is "$status" 2 "a device that no backend has"
-like "$err" '--device: there is no device "abacus", want cpu' "is refused with those that are"
+like "$err" '--device: there is no device "abacus", want auto or cuda or cpu' "is refused with those that are"
 run "${one[@]}" --device guarded
-like "$err" '--device: there is no device "guarded", want cpu' "and so is a device of tests"
+like "$err" '--device: there is no device "guarded", want auto or cuda or cpu' "and so is a device of tests"
 run "${one[@]}" --device cpu:1
 is "$status" 1 "a number that does not exist"
 like "$err" 'device cpu: there is no number 1, want 0' "is refused"

@@ -249,8 +249,8 @@ static void describe (const struct mg_device *device, struct device_info *info)
     print_version (has, driver);
     print_version (is, runtime);
     snprintf (info->version, sizeof (info->version), "capability %d.%d, driver for CUDA %s, "
-              "libcudart %s, libcublasLt %zu.%zu.%zu", prop.major, prop.minor, has, is, blas / 10000,
-              blas / 100 % 100, blas % 100);
+              "libcudart %s, libcublasLt %zu.%zu.%zu", prop.major, prop.minor, has, is,
+              blas / 10000, blas / 100 % 100, blas % 100);
 }
 
 static bool holds (const struct mg_device *device, const void *ptr)

@@ -300,7 +300,7 @@ cudaError_t cudaGetDeviceProperties (cudaDeviceProp *prop, int device)
     snprintf (prop->name, sizeof prop->name, "CUDA double, device %d", device);
     prop->major = s->capability / 10;
     prop->minor = s->capability % 10;
-    prop->totalGlobalMem = s->memory;
+    prop->totalGlobalMem = s->memory + s->held;
     prop->multiProcessorCount = 4;
     prop->warpSize = 32;
     prop->maxThreadsPerBlock = 1024;

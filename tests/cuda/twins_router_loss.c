@@ -118,6 +118,8 @@ void twins_router_loss (void)
         for (int score = 0; score < KERN_NUM_SCORES; score++) {
             bool few = s->tokens < 1000;
 
+            if (!few && score != KERN_SIGMOID) // sums over many tokens are the same for all
+                continue;
             for (int option = 0; few && option < NUM_OPTIONS; option++) {
                 test_sums (s, score, MG_FLOAT32, option, false);
                 test_bwd (s, score, MG_FLOAT32, option, false);
