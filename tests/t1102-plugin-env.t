@@ -145,7 +145,8 @@ is "$out" $'none\nnone' "no CUDA_DEVICE_MAX_CONNECTIONS without tp and cp"
 # ---- steps of one job --------------------------------------------------------------
 
 names='^(MEGATRON_[A-Z_]*|RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT)='
-printf '#!/bin/sh\nenv | grep -E "%s" | sort\n' "$names" > ours
+# the mark goes with CUDA_DEVICE_MAX_CONNECTIONS, which is handed on
+printf '#!/bin/sh\nenv | grep -E "%s" | grep -v ^MEGATRON_CUDA_CONNECTIONS= | sort\n' "$names" > ours
 chmod +x ours
 cat > job <<EOF
 #!/bin/bash
