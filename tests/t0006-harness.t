@@ -44,6 +44,14 @@ run ./inner
 is "$status:$out" "1:Bail out! no way" "a test can give up"
 cleaned "test that gave up"
 
+# shellcheck disable=SC2016
+script 'still() { trap exit TERM; while :; do sleep 0.1; done; }
+    for ((i = 0; i < 300; i++)); do still & kill $!; wait $!; done 2>/dev/null
+    ok "[ -d $TEST_DIR ] && [ ! -e undone ]" fine; done_testing'
+run ./inner
+is "$status" 0 "a part of a test that is ended at once leaves the test its directory" || diag "$out"
+cleaned "test whose parts were ended"
+
 # run-test: time and signals
 # timed: under run-test, with a limit that is long enough to come to BODY.
 timed() {

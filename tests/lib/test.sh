@@ -26,6 +26,9 @@ test_undo=()
 
 test_cleanup() {
     local i
+    # A part of a test that runs in the background and is ended before bash has reset its traps runs
+    # those of the test.
+    [ "$BASHPID" = $$ ] || return 0
     trap : HUP INT TERM # a second signal must not cut this short
     for ((i = ${#test_undo[@]} - 1; i >= 0; i--)); do
         eval "${test_undo[i]}"
