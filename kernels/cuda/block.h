@@ -12,7 +12,7 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/ptx.h"
 
-enum { CUDA_WARP = 32, CUDA_THREADS = 256 };
+enum { CUDA_WARP = 32, CUDA_THREADS = 256, CUDA_WARPS = CUDA_THREADS / CUDA_WARP };
 
 template <typename T> struct alignas (16) cuda_pack {
     static constexpr int SIZE = 16 / sizeof (T);
@@ -97,52 +97,82 @@ static __device__ inline int64_t cuda_divide (int64_t n, int64_t d, int64_t *res
     return quotient;
 }
 
+/* Functions for cuda_block_join(). */
+struct cuda_sum {
+    template <typename T> static __device__ inline T warp (T x)
+    {
+#pragma unroll
+        for (int bits = CUDA_WARP / 2; bits > 0; bits /= 2)
+            x += __shfl_xor_sync (0xffffffff, x, bits);
+        return x;
+    }
+};
+struct cuda_most {
+    template <typename T> static __device__ inline T warp (T x)
+    {
+#pragma unroll
+        for (int bits = CUDA_WARP / 2; bits > 0; bits /= 2)
+            x = max (x, __shfl_xor_sync (0xffffffff, x, bits));
+        return x;
+    }
+};
+
+/* JOIN over all threads of a block of whole warps, the same bits in each of them.  'none' is what
+ * warps have that the block lacks.
+ */
+template <typename JOIN, typename T> static __device__ inline T cuda_block_join (T x, T none)
+{
+    SHARED (T, part, [CUDA_WARP]);
+    unsigned lane = threadIdx.x % CUDA_WARP;
+
+    x = JOIN::warp (x);
+    if (blockDim.x == CUDA_WARP)
+        return x;
+    __syncthreads (); // the parts of an earlier call have been read
+    if (lane == 0)
+        part[threadIdx.x / CUDA_WARP] = x;
+    __syncthreads ();
+    return JOIN::warp (lane < blockDim.x / CUDA_WARP ? part[lane] : none);
+}
+
 template <typename T> static __device__ inline T cuda_warp_sum (T x)
 {
-#pragma unroll
-    for (int bits = CUDA_WARP / 2; bits > 0; bits /= 2)
-        x += __shfl_xor_sync (0xffffffff, x, bits);
-    return x;
+    return cuda_sum::warp (x);
 }
-
-/* The sum over all threads of a block of whole warps, the same bits in each of them. */
 template <typename T> static __device__ inline T cuda_block_sum (T x)
 {
-    SHARED (T, sums, [CUDA_WARP]);
-    unsigned lane = threadIdx.x % CUDA_WARP;
-
-    x = cuda_warp_sum (x);
-    if (blockDim.x == CUDA_WARP)
-        return x;
-    __syncthreads (); // the sums of an earlier call have been read
-    if (lane == 0)
-        sums[threadIdx.x / CUDA_WARP] = x;
-    __syncthreads ();
-    return cuda_warp_sum (lane < blockDim.x / CUDA_WARP ? sums[lane] : T (0));
+    return cuda_block_join<cuda_sum> (x, T (0));
 }
 
-template <typename T> static __device__ inline T cuda_warp_max (T x)
-{
-#pragma unroll
-    for (int bits = CUDA_WARP / 2; bits > 0; bits /= 2)
-        x = max (x, __shfl_xor_sync (0xffffffff, x, bits));
-    return x;
-}
-
-/* The largest number of all threads of a block of whole warps; none is below 'least'. */
+/* The largest number of all threads of a block; none is below 'least'. */
 template <typename T> static __device__ inline T cuda_block_max (T x, T least)
 {
-    SHARED (T, most, [CUDA_WARP]);
-    unsigned lane = threadIdx.x % CUDA_WARP;
+    return cuda_block_join<cuda_most> (x, least);
+}
 
-    x = cuda_warp_max (x);
-    if (blockDim.x == CUDA_WARP)
-        return x;
-    __syncthreads (); // the numbers of an earlier call have been read
-    if (lane == 0)
-        most[threadIdx.x / CUDA_WARP] = x;
+/* The sum of x over the threads before this one, of a block of CUDA_THREADS; *all: over all. */
+template <typename T> static __device__ inline T cuda_block_before (T x, T *all)
+{
+    SHARED (T, part, [CUDA_WARPS]);
+    unsigned lane = threadIdx.x % CUDA_WARP, warp = threadIdx.x / CUDA_WARP;
+    T sum = x, before = 0;
+
+#pragma unroll
+    for (unsigned by = 1; by < CUDA_WARP; by *= 2) {
+        T other = __shfl_up_sync (0xffffffff, sum, by);
+
+        sum += lane >= by ? other : 0;
+    }
+    __syncthreads (); // the parts of an earlier call have been read
+    if (lane == CUDA_WARP - 1)
+        part[warp] = sum;
     __syncthreads ();
-    return cuda_warp_max (lane < blockDim.x / CUDA_WARP ? most[lane] : least);
+    *all = 0;
+    for (unsigned w = 0; w < CUDA_WARPS; w++) {
+        before += w < warp ? part[w] : 0;
+        *all += part[w];
+    }
+    return before + sum - x;
 }
 
 /* On the host: */

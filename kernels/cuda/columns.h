@@ -10,8 +10,6 @@
 
 #include "kernels/cuda/block.h"
 
-enum { CUDA_WARPS = CUDA_THREADS / CUDA_WARP };
-
 /* Strips of 'cols' columns: blocks that a group of rows takes. */
 template <int SIZE> static __host__ __device__ inline int64_t cuda_strips (int64_t cols)
 {

@@ -67,7 +67,7 @@ template <bool K> static __device__ inline int place_of (int line, int piece)
              : line * TILE + (piece ^ line % 8) * PIECE;
 }
 
-/* Copy an operand's elements k to k + DEPTH - 1.  What there is not is 0. */
+/* Copy an operand's elements k to k + DEPTH - 1.  Elements beyond the operand are 0. */
 template <bool K, typename T>
 static __device__ inline void fetch (T *to, const struct operand<T> &o, int64_t k)
 {

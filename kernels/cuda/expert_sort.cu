@@ -184,35 +184,19 @@ struct chunks {
 template <typename VALUE, typename BEFORE>
 static __device__ inline void scan (int64_t n, const VALUE &value, const BEFORE &before)
 {
-    enum { EACH = 8, WARPS = CUDA_THREADS / CUDA_WARP };
-    SHARED (int64_t, sums, [WARPS]);
-    unsigned warp = threadIdx.x / CUDA_WARP, lane = threadIdx.x % CUDA_WARP;
+    enum { EACH = 8 };
     int64_t total = 0; // of the pieces that are done
 
     for (int64_t first = 0; first < n; first += EACH * CUDA_THREADS) {
-        int64_t at = first + threadIdx.x * EACH, x[EACH], mine = 0, sum;
+        int64_t at = first + threadIdx.x * EACH, x[EACH], mine = 0, all, sum;
 
 #pragma unroll
         for (int j = 0; j < EACH; j++) {
             x[j] = at + j < n ? value (at + j) : 0;
             mine += x[j];
         }
-        sum = mine;
-#pragma unroll
-        for (unsigned by = 1; by < CUDA_WARP; by *= 2) {
-            int64_t other = __shfl_up_sync (0xffffffff, sum, by);
-
-            sum += lane >= by ? other : 0;
-        }
-        __syncthreads (); // the sums of an earlier piece have been read
-        if (lane == CUDA_WARP - 1)
-            sums[warp] = sum;
-        __syncthreads ();
-        sum += total - mine;
-        for (unsigned w = 0; w < WARPS; w++) {
-            sum += w < warp ? sums[w] : 0;
-            total += sums[w];
-        }
+        sum = total + cuda_block_before (mine, &all);
+        total += all;
 #pragma unroll
         for (int j = 0; j < EACH; j++) {
             if (at + j < n)

@@ -327,30 +327,6 @@ __global__ void __launch_bounds__ (CUDA_THREADS)
             atomicAdd (&count[a.index[c]], 1u);
 }
 
-/* The sum of x over the threads before this one, of a block of CUDA_THREADS; *all: over all. */
-static __device__ inline uint32_t sum_before (uint32_t x, uint32_t *all)
-{
-    SHARED (uint32_t, sums, [CUDA_WARPS]);
-    unsigned lane = threadIdx.x % CUDA_WARP, warp = threadIdx.x / CUDA_WARP;
-    uint32_t sum = x, before = 0;
-
-    for (unsigned by = 1; by < CUDA_WARP; by *= 2) {
-        uint32_t other = __shfl_up_sync (0xffffffff, sum, by);
-
-        sum += lane >= by ? other : 0;
-    }
-    __syncthreads (); // the sums of an earlier call have been read
-    if (lane == CUDA_WARP - 1)
-        sums[warp] = sum;
-    __syncthreads ();
-    *all = 0;
-    for (unsigned w = 0; w < CUDA_WARPS; w++) {
-        before += w < warp ? sums[w] : 0;
-        *all += sums[w];
-    }
-    return before + sum - x;
-}
-
 /* 'end' holds counts; each list is empty at first.  One block. */
 __global__ void __launch_bounds__ (CUDA_THREADS) begin_lists (int64_t experts, struct lists s)
 {
@@ -358,7 +334,7 @@ __global__ void __launch_bounds__ (CUDA_THREADS) begin_lists (int64_t experts, s
 
     for (int64_t base = 0; base < experts; base += CUDA_THREADS) {
         int64_t e = base + threadIdx.x;
-        uint32_t all, at = first + sum_before (e < experts ? s.end[e] : 0, &all);
+        uint32_t all, at = first + cuda_block_before (e < experts ? s.end[e] : 0, &all);
 
         if (e < experts)
             s.begin[e] = s.end[e] = at;

@@ -86,6 +86,19 @@ void *twins_random (size_t n, enum mg_dtype dtype, size_t shift, uint64_t seed)
     return operand;
 }
 
+void *twins_logits (size_t n, enum mg_dtype dtype, size_t shift, float scale, const float *odd)
+{
+    float *x = kit_alloc (n + 1, sizeof (*x));
+    void *operand;
+
+    kit_random (x, n, 1);
+    for (size_t i = 0; i < n; i++)
+        x[i] = odd ? odd[i * i % 47 % 12] : scale * x[i];
+    operand = twins_numbers (n, dtype, shift, x);
+    free (x);
+    return operand;
+}
+
 double twins_tolerance (enum mg_dtype dtype)
 {
     return dtype == MG_FLOAT32 || dtype == MG_FLOAT64 ? 1e-5 : 1e-2;

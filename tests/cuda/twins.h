@@ -29,6 +29,11 @@
 /* n numbers in [-1, 1), a function of 'seed'.  dtype: float32, float64, bfloat16 or float16. */
 void *twins_random (size_t n, enum mg_dtype dtype, size_t shift, uint64_t seed);
 
+/* n logits: random numbers within 'scale' of 0; or, where odd is not NULL, the twelve numbers of
+ * odd again and again in a mixed order.
+ */
+void *twins_logits (size_t n, enum mg_dtype dtype, size_t shift, float scale, const float *odd);
+
 /* n numbers that are 'x', rounded to 'dtype'. */
 void *twins_numbers (size_t n, enum mg_dtype dtype, size_t shift, const float *x);
 

@@ -15,20 +15,13 @@ static const struct shape {
     { 45, 9, 4 },    { 7, 4, 4 },   { 70, 70, 5 }, { 640, 5, 2 }, { 1100, 6, 3 },
 };
 
-/* Logits; with 'odd', many are equal and some are NaNs or infinities. */
+/* Many of these are equal, and some are NaNs or infinities. */
+static const float odd_logits[] = { 0, 1, -0.0f, NAN, 1, 2, -INFINITY, 2, 0.5f, INFINITY, 2, 1 };
+
 static const void *logits (const struct shape *s, enum mg_dtype dtype, size_t shift, bool odd)
 {
-    static const float values[] = { 0, 1, -0.0f, NAN, 1, 2, -INFINITY, 2, 0.5f, INFINITY, 2, 1 };
-    size_t n = (size_t)(s->tokens * s->experts);
-    float *x = kit_alloc (n + 1, sizeof (*x));
-    const void *made;
-
-    kit_random (x, n, 1);
-    for (size_t i = 0; i < n; i++)
-        x[i] = odd ? values[i * i % 47 % 12] : 2 * x[i];
-    made = twins_numbers (n, dtype, shift, x);
-    free (x);
-    return made;
+    return twins_logits ((size_t)(s->tokens * s->experts), dtype, shift, 2,
+                         odd ? odd_logits : NULL);
 }
 
 static void test_sinkhorn (const struct shape *s, enum mg_dtype dtype, double tol, bool plan,
@@ -91,8 +84,8 @@ static void test_biases (int64_t experts)
     free (count);
 }
 
-/* Choices: of any experts, one of which is dropped and one of which there is none; or all of one
- * expert.
+/* Numbers of experts from -1, a choice that is dropped, to 'experts', which no expert has; with
+ * 'one', all choices are the same expert.
  */
 static const int32_t *choices (int64_t n, int64_t experts, bool one)
 {

@@ -31,20 +31,13 @@ static const float *mask (int64_t tokens, bool none)
     return made;
 }
 
-/* Logits; with 'odd', many are equal and some are NaNs or infinities. */
+/* Many of these are equal, and some are NaNs or infinities. */
+static const float odd_logits[] = { 0, 1, -0.0f, NAN, 1, 2, -INFINITY, 2, 0.5f, 2, -40, 50 };
+
 static const void *logits (const struct shape *s, enum mg_dtype dtype, size_t shift, bool odd)
 {
-    static const float values[] = { 0, 1, -0.0f, NAN, 1, 2, -INFINITY, 2, 0.5f, 2, -40, 50 };
-    size_t n = (size_t)(s->tokens * s->experts);
-    float *x = kit_alloc (n + 1, sizeof (*x));
-    const void *made;
-
-    kit_random (x, n, 1);
-    for (size_t i = 0; i < n; i++)
-        x[i] = odd ? values[i * i % 47 % 12] : 3 * x[i];
-    made = twins_numbers (n, dtype, shift, x);
-    free (x);
-    return made;
+    return twins_logits ((size_t)(s->tokens * s->experts), dtype, shift, 3,
+                         odd ? odd_logits : NULL);
 }
 
 static void test_sums (const struct shape *s, int score, enum mg_dtype dtype, int option, bool odd)
