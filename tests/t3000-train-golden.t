@@ -8,8 +8,7 @@
 golden=$MG_SHARED/golden/11_tiny_gpt
 [ -r "$golden.json" ] || skip_all "no reference data in $MG_SHARED"
 
-args=("${tiny_model[@]}" "${golden_optimizer[@]}" --train-iters 10 --padded-vocab-size 256
-      --load-weights "$golden.init.safetensors" --batches "$golden.batches.safetensors")
+golden_run "$golden"
 
 run megatron train "${args[@]}" --micro-batch-size 4 --metrics-file m.json \
     --save-weights w.safetensors --save-gradients g.safetensors

@@ -7,17 +7,9 @@
 
 [ -r "$MG_SHARED/golden/12_modern_llama.json" ] || skip_all "no reference data in $MG_SHARED"
 
-# arguments_of NAME: those of Megatron-LM that are ours too, without batch sizes, on lines
-arguments_of() {
-    jq -r '.args[]' "$MG_SHARED/golden/12_modern_$1.json" \
-        | sed -e '/^--optimizer$/,+1d' -e '/^--micro-batch-size$/,+1d'
-}
-
 for name in llama qwen yarn mla mtp; do
     golden=$MG_SHARED/golden/12_modern_$name
-    mapfile -t args < <(arguments_of "$name")
-    args+=(--lr-decay-style constant --load-weights "$golden.init.safetensors"
-           --batches "$golden.batches.safetensors")
+    golden_run "$golden"
     run megatron train "${args[@]}" --micro-batch-size 4 --metrics-file m.json \
         --save-weights w.safetensors --save-gradients g.safetensors
     is "$status" 0 "$name: one rank trains" || diag "$err"

@@ -16,13 +16,9 @@ golden_metrics() {
 
 reference_tiny() {
     local golden=$MG_SHARED/golden/11_tiny_moe_gpt aux
-    local args=(--num-layers 2 --hidden-size 32 --num-attention-heads 4 --ffn-hidden-size 48
-                --seq-length 16 --max-position-embeddings 16 --swiglu --disable-bias-linear
-                --num-experts 8 --moe-router-topk 2 --moe-aux-loss-coeff 0.01
-                "${golden_optimizer[@]}"
-                --global-batch-size 4 --train-iters 10 --padded-vocab-size 128
-                --load-weights "$golden.init.safetensors" --batches "$golden.batches.safetensors")
+    local -a args
 
+    golden_run "$golden"
     run megatron train "${args[@]}" --micro-batch-size 4 --metrics-file m.json \
         --save-weights w.safetensors --save-gradients g.safetensors
     is "$status" 0 "tiny: one rank trains" || diag "$err"
@@ -38,19 +34,11 @@ reference_tiny() {
     golden_metrics "$golden.json:pre_softmax_variant/f64" "softmax before top-k"
 }
 
-# arguments_of NAME: those of Megatron-LM that are ours too, without batch sizes, on lines
-arguments_of() {
-    jq -r '.args[]' "$MG_SHARED/golden/12_modern_moe_$1.json" \
-        | sed -e '/^--optimizer$/,+1d' -e '/^--micro-batch-size$/,+1d'
-}
-
 reference_modern() {
     local golden=$MG_SHARED/golden/12_modern_moe_$1
     local -a args
 
-    mapfile -t args < <(arguments_of "$1")
-    args+=(--lr-decay-style constant --load-weights "$golden.init.safetensors"
-           --batches "$golden.batches.safetensors")
+    golden_run "$golden"
     run megatron train "${args[@]}" --micro-batch-size 4 --metrics-file m.json \
         --save-weights w.safetensors --save-gradients g.safetensors
     is "$status" 0 "$1: one rank trains" || diag "$err"

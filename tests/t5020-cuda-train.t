@@ -3,15 +3,7 @@
 # and weights of the CPU's.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
-unset MG_TEST_DEVICE
-
-double=$MG_BUILDDIR/tests/cuda/.libs/device_cuda.so
-[ -e "$double" ] || skip_all "CUDA is ${MG_CUDA:-off}"
-mkdir modules
-for module in "$MG_BUILDDIR/.libs"/{comm_mpi,comm_ucx,boot_pmix}.so "$double"; do
-    [ ! -e "$module" ] || ln -s "$module" modules
-done
-export MEGATRON_MODULE_DIR=$PWD/modules MG_CUDA_IDLE_MS=1
+. "$MG_SRCDIR/tests/lib/cuda.sh"
 
 # ---- unit tests with operands in the device's memory
 units=(kernels/{copy,embedding,reduce})

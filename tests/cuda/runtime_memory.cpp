@@ -5,12 +5,14 @@
  * new thread, none, so a thread that left a kernel by launch_fault() asks for its rights again.
  */
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -264,6 +266,23 @@ cudaError_t runtime_unregister (void *p)
     return cudaSuccess;
 }
 
+/* MG_CUDA_COUNT names a file that gets a line at the end of the process: how often memory of devices
+ * and of the host was allocated.
+ */
+static struct counts {
+    std::atomic<long> device, host;
+
+    ~counts ()
+    {
+        const char *name = getenv ("MG_CUDA_COUNT");
+        FILE *to = name ? fopen (name, "a") : nullptr;
+
+        if (name && (!to || fprintf (to, "%ld %ld\n", device.load (), host.load ()) < 0
+                     || fclose (to)))
+            fprintf (stderr, "cuda double: MG_CUDA_COUNT=%s: %s\n", name, strerror (errno));
+    }
+} counts;
+
 /* Allocations, as the API has them.  To free memory waits for its device, as the real one does. */
 
 extern "C" {
@@ -277,6 +296,7 @@ cudaError_t cudaMalloc (void **out, size_t size)
     *out = nullptr;
     if (size == 0)
         return cudaSuccess;
+    counts.device++;
     *out = runtime_alloc (runtime_device (), size);
     return runtime_return (*out ? cudaSuccess : cudaErrorMemoryAllocation);
 }
@@ -304,6 +324,7 @@ cudaError_t cudaHostAlloc (void **out, size_t size, unsigned)
     *out = nullptr;
     if (size == 0)
         return cudaSuccess;
+    counts.host++;
     *out = runtime_alloc_pinned (runtime_device (), size);
     return runtime_return (*out ? cudaSuccess : cudaErrorMemoryAllocation);
 }

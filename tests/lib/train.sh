@@ -10,6 +10,27 @@ tiny_model=(--num-layers 2 --hidden-size 64 --num-attention-heads 4)
 golden_optimizer=(--lr 1e-3 --lr-decay-style constant --weight-decay 0.01 --clip-grad 1.0
                   --hidden-dropout 0 --attention-dropout 0)
 
+# golden_run GOLDEN: the arguments of the run in a file of the reference data, but for the size of a
+# microbatch, into ${args[@]}.  Of Megatron-LM's own arguments those are left out that are not ours.
+golden_run() {
+    case $1 in
+        */11_tiny_gpt)
+            args=("${tiny_model[@]}" "${golden_optimizer[@]}" --train-iters 10
+                  --padded-vocab-size 256) ;;
+        */11_tiny_moe_gpt)
+            args=(--num-layers 2 --hidden-size 32 --num-attention-heads 4 --ffn-hidden-size 48
+                  --seq-length 16 --max-position-embeddings 16 --swiglu --disable-bias-linear
+                  --num-experts 8 --moe-router-topk 2 --moe-aux-loss-coeff 0.01
+                  "${golden_optimizer[@]}" --global-batch-size 4 --train-iters 10
+                  --padded-vocab-size 128) ;;
+        *)
+            mapfile -t args < <(jq -r '.args[]' "$1.json" \
+                | sed -e '/^--optimizer$/,+1d' -e '/^--micro-batch-size$/,+1d')
+            args+=(--lr-decay-style constant) ;;
+    esac
+    args+=(--load-weights "$1.init.safetensors" --batches "$1.batches.safetensors")
+}
+
 # make_text FILE KILOBYTES: text with structure that a model can learn, always the same.
 make_text() {
     awk -v n="$2" 'BEGIN {

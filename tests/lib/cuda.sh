@@ -1,0 +1,11 @@
+# cuda.sh - the CUDA device on the double of the runtime.  Source it after test.sh: the test is skipped
+# where the double was not built.
+
+unset MG_TEST_DEVICE
+cuda_double=$MG_BUILDDIR/tests/cuda/.libs/device_cuda.so
+[ -e "$cuda_double" ] || skip_all "CUDA is ${MG_CUDA:-off}"
+mkdir modules
+for module in "$MG_BUILDDIR/.libs"/{comm_mpi,comm_ucx,boot_pmix}.so "$cuda_double"; do
+    [ ! -e "$module" ] || ln -s "$module" modules
+done
+export MEGATRON_MODULE_DIR=$PWD/modules MG_CUDA_IDLE_MS=1
