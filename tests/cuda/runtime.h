@@ -21,8 +21,8 @@
  *     MG_CUDA_DRIVER       13000: version of the driver, 0: none is installed
  *     MG_CUDA_RUNTIME      13000: version that the library says it has
  *     MG_CUDA_CONNECTIONS  what CUDA_DEVICE_MAX_CONNECTIONS must be at the first call
- *     MG_CUDA_COUNT        a file that gets a line when the process ends: how often memory of devices
- *                          and of the host was allocated
+ *     MG_CUDA_COUNT        a file that gets a line when the process ends: how often memory of
+ *                          devices and of the host was allocated
  *     MG_CUDA_NO_KEYS      set: no protection keys, as on a processor that has none; then the host,
  *                          and kernels of another device, can touch a device's memory unseen
  *

@@ -266,8 +266,8 @@ cudaError_t runtime_unregister (void *p)
     return cudaSuccess;
 }
 
-/* MG_CUDA_COUNT names a file that gets a line at the end of the process: how often memory of devices
- * and of the host was allocated.
+/* MG_CUDA_COUNT names a file that gets a line at the end of the process: how often memory of
+ * devices and of the host was allocated.
  */
 static struct counts {
     std::atomic<long> device, host;
