@@ -229,6 +229,9 @@ void device_destroy (struct mg_device *device)
 {
     if (device) {
         int saved_errno = errno;
+
+        if (device->block.memory)
+            device->ops->free (device, device->block.memory);
         if (!device->shares)
             queue_destroy (device->queue);
         if (!device->shares)
@@ -265,7 +268,8 @@ static void describe (const struct mg_device *device, struct device_info *info)
     device->ops->describe (device, info);
     if (!device->ops->apart)
         return;
-    known = device->allocated + device->ops->available (device);
+    known = device->allocated + device->block.size - device->block.used
+            + device->ops->available (device);
     info->others = info->memory > known ? info->memory - known : 0;
 }
 
@@ -314,10 +318,50 @@ void *device_alloc_apart (struct mg_device *device, size_t size, struct mg_error
     return ptr;
 }
 
+/* --- the block of device_reserve() --- */
+
+enum {
+    PART_ALIGN = 256,      /* bytes: vectors of kernels, and what libraries of products ask for */
+    BLOCK_MORE = 64 << 10, /* bytes beyond what is planned, for 256 parts that are aligned */
+};
+
+int device_reserve (struct mg_device *device, size_t bytes, struct mg_error *err)
+{
+    struct device_block *block = &device->block;
+
+    if (!device->ops->reserves || device->planned || bytes == 0 || block->memory)
+        return 0;
+    if (!(block->memory = device_alloc_apart (device, bytes + BLOCK_MORE, err)))
+        return -1;
+    block->size = bytes + BLOCK_MORE;
+    return 0;
+}
+
+/* A part of the block; NULL: there is no block, or it has too little left. */
+static void *take_part (struct device_block *block, size_t size)
+{
+    size_t part = (size + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
+    char *ptr = block->memory + block->used;
+
+    if (graph_capturing () || part < size || part > block->size - block->used)
+        return NULL;
+    block->used += part;
+    return ptr;
+}
+
+static bool is_part (const struct device_block *block, const void *ptr)
+{
+    uintptr_t at = (uintptr_t)ptr, from = (uintptr_t)block->memory;
+
+    return at >= from && at - from < block->size;
+}
+
 void *device_alloc (struct mg_device *device, size_t size, struct mg_error *err)
 {
-    void *ptr = device_alloc_apart (device, size, err);
+    void *ptr = device->block.memory ? take_part (&device->block, size) : NULL;
 
+    if (!ptr)
+        ptr = device_alloc_apart (device, size, err);
     if (ptr)
         device->allocated += size;
     return ptr;
@@ -327,7 +371,7 @@ void device_free (struct mg_device *device, void *ptr)
 {
     if (ptr && graph_capturing ())
         graph_refuse (NULL, "a release of device memory");
-    if (ptr)
+    if (ptr && !is_part (&device->block, ptr))
         device->ops->free (device, ptr);
 }
 
@@ -515,7 +559,7 @@ struct device_waits device_waits (const struct mg_device *device)
 
 size_t device_available (const struct mg_device *device)
 {
-    return device->ops->available (device);
+    return device->ops->available (device) + device->block.size - device->block.used;
 }
 
 bool device_is_apart (const struct mg_device *device)

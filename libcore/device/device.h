@@ -106,6 +106,13 @@ void device_leave (struct mg_device *device);
 void *device_alloc (struct mg_device *device, size_t size, struct mg_error *err);
 void device_free (struct mg_device *device, void *ptr);
 
+/* Allocate a block of 'bytes' and a little more.  From now on device_alloc() gives parts of it, as
+ * long as these fit, so that what is planned is there before anything uses it.  A part that is
+ * freed is not given again; the block is freed with the device.  A device whose parts may as well
+ * have memory of their own does nothing.  Call it once.  -1 and a text where there is no memory.
+ */
+int device_reserve (struct mg_device *device, size_t bytes, struct mg_error *err);
+
 /* Device memory that the memory plan leaves out: device_allocated() does not count it.  Use it
  * for a few numbers that kernels exchange with the host, and for memory that is freed before the
  * first step.

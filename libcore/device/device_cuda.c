@@ -323,6 +323,7 @@ static const struct device_ops ops = {
     .available = available,
     .describe = describe,
     .apart = true,
+    .reserves = true,
     .pageable = false,
     .host_alloc = host_alloc,
     .host_free = host_free,

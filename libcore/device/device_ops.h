@@ -75,6 +75,9 @@ struct device_ops {
     /* device_is_apart(). */
     bool apart;
 
+    /* True if device_reserve() allocates a block: alloc() aligns memory to 256 bytes. */
+    bool reserves;
+
     /* True if copies may have host memory that is not of host_alloc(): the front end refuses it
      * otherwise.
      */
@@ -185,6 +188,10 @@ struct mg_device {
     const struct device_host *host; /* what the backend may call */
     int threads, ordinal, local_rank;
     size_t allocated; /* bytes, by device_alloc() */
+    struct device_block {
+        char *memory; /* NULL: none */
+        size_t size, used;
+    } block; /* of device_reserve() */
     uint64_t captures; /* so far (graph.c) */
     struct queue *queue; /* host work; a wait on it is a wait on this device */
     struct progress *progress; /* of its streams, and of the host */

@@ -648,6 +648,7 @@ static struct device_ops ops = {
     .free = release,
     .available = available,
     .apart = true,
+    .reserves = true,
     .describe = describe,
     .host_alloc = host_alloc,
     .host_free = host_free,

@@ -168,6 +168,7 @@ static const struct device_ops ops = {
     .usable = usable,
     .create = create,
     .destroy = destroy,
+    .reserves = true,
     .alloc = alloc,
     .free = release,
     .available = available,

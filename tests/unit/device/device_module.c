@@ -57,6 +57,41 @@ static void test_work (struct mg_device *device)
     device_host_free (device, got);
 }
 
+/* The module's device says that it reserves. */
+static void test_reserve (struct mg_device *device)
+{
+    enum { PLANNED = 3000 };
+    struct mg_error err = { "" };
+    const size_t before = device_allocated (device);
+    char *part[3], *more, *large;
+    bool zero = true;
+
+    is_int (device_reserve (device, 0, &err), 0, "no bytes: no block");
+    is_int (device_reserve (device, PLANNED, &err), 0, "a block %s", err.text);
+    is_int (device_reserve (device, PLANNED, &err), 0, "there is one");
+    is_int (device_allocated (device), before, "which nobody has yet");
+    for (int i = 0; i < 3; i++) {
+        if (!(part[i] = device_alloc (device, 1000, &err)))
+            bail_out ("%s", err.text);
+        for (int k = 0; k < 1000; k++)
+            zero &= part[i][k] == 0;
+        memset (part[i], i + 1, 1000);
+    }
+    ok (part[1] == part[0] + 1024 && part[2] == part[1] + 1024, "parts of it, aligned");
+    ok (zero, "all of them empty");
+    is_int (device_allocated (device), before + PLANNED, "their bytes count");
+    device_free (device, part[0]);
+    more = device_alloc (device, 1000, &err);
+    ok (more && more >= part[2] + 1000, "a part that is freed is not given again");
+    large = device_alloc (device, 1 << 20, &err);
+    ok (large && (large < part[0] || large > part[0] + (1 << 17)), "what is larger is beside it");
+    memset (large, 1, 1 << 20);
+    device_free (device, large);
+    device_free (device, more);
+    device_free (device, part[2]);
+    device_free (device, part[1]);
+}
+
 int main (void)
 {
     const char *build = getenv ("MG_BUILDDIR");
@@ -80,6 +115,7 @@ int main (void)
     device_describe (device, &info);
     is_str (info.name, "module 1", "it describes itself");
     is_str (info.version, "4 calls", "memory and copies went through the module");
+    test_reserve (device);
     device_fail (device, "over");
     is_int (device_check (device, &err), -1, "it fails");
     is_str (err.text, "over", "with the text");
