@@ -114,8 +114,8 @@ static int add_module (const struct margs *args, const char *what, struct name n
         return mg_error_set (err, EINVAL, "%s mamba: only models with Mamba layers have it, and "
                              "there are none here", what);
     if (args->own && is_name (name, "full_iteration_inference"))
-        return mg_error_set (err, EINVAL, "%s full_iteration_inference: nothing is generated "
-                             "here, a run only trains and evaluates", what);
+        return mg_error_set (err, EINVAL, "%s full_iteration_inference: passes that generate are "
+                             "not captured", what);
     if (is_name (name, "full_iteration_inference"))
         return 0;
     for (int i = 0; i < GRAPH_ARGS_NUM_MODULES; i++) {

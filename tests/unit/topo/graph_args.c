@@ -139,7 +139,7 @@ static const struct {
       "moe, moe_router, moe_preprocess, or none of them" },
     { "", "--cuda-graph-scope att", BOTH, "cuda-graph-scope \"att\" is unknown" },
     { "", LOCAL "mamba", OWN, "cuda-graph-modules mamba: only models with Mamba layers have it" },
-    { "", LOCAL "full_iteration_inference", OWN, "nothing is generated here" },
+    { "", LOCAL "full_iteration_inference", OWN, "passes that generate are not captured" },
     { "", LOCAL "full attn", BOTH, "cuda-graph-modules: full stands alone" },
     { "", LOCAL "attn full_iteration", BOTH, "full_iteration stands alone" },
     { "", TE "full_iteration", BOTH, "full_iteration and cuda-graph-impl transformer_engine" },
