@@ -45,6 +45,34 @@ for layout in "${layouts[@]}"; do
     like "$out" "tp $tp x pp $pp \\(vpp $vpp\\) x dp $dp, " "and says so"
 done
 
+# One call for the transfers between two passes: the bits of a call for each transfer, in training
+# and evaluation.  Two of these, all in the long run.
+mapfile -t layouts <<'END'
+2 --pipeline-model-parallel-size 2 --global-batch-size 2 --eval-global-batch-size 10
+2 --pipeline-model-parallel-size 2 --global-batch-size 10
+4 --pipeline-model-parallel-size 4 --global-batch-size 14
+2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --global-batch-size 8
+2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 4 --global-batch-size 18 --microbatch-group-size-per-virtual-pipeline-stage 7
+4 --pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 2 --global-batch-size 18 --microbatch-group-size-per-virtual-pipeline-stage 5
+3 --pipeline-model-parallel-size 3 --decoder-first-pipeline-num-layers 2 --global-batch-size 8
+8 --pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --sequence-parallel --num-virtual-stages-per-pipeline-rank 2 --global-batch-size 16
+4 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --step-batch-size-schedule 0:8,256:16,900:24
+4 --pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 2 --global-batch-size 8 --cuda-graph-impl full_iteration --cuda-graph-warmup-steps 1
+END
+some 2 "${layouts[@]}"
+for layout in "${some[@]}"; do
+    read -r ranks own <<<"$layout"
+    read -ra own <<<"$own"
+    run_calls=(ranks_run "$ranks" megatron train "${common[@]}" --num-layers 8 --train-iters 5
+               --split 80,20,0 --eval-iters 1 --eval-interval 2 "${own[@]}")
+    train lanes "${run_calls[@]}" --overlap-p2p-communication
+    is "$status" 0 "$layout: a call for each transfer" || diag "$err"
+    train grouped "${run_calls[@]}" --no-overlap-p2p-communication
+    is "$status" 0 "one call between two passes" || diag "$err"
+    same_bits grouped lanes "the same bits"
+    is "$(grep -c loss grouped.json)" "$(grep -c loss lanes.json)" "the same losses"
+done
+
 # Stages of all sizes: layers, arguments of the ranks
 while read -r ranks layers own; do
     against_one "$layers layers, $own" "$ranks" "$layers" \

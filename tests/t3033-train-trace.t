@@ -127,7 +127,7 @@ done
 run ranks_run 2 "${base[@]}" --context-parallel-size 2 --trace-file ring.json --trace-iterations 2-2
 is "$status" 0 "cp 2" || diag "$err"
 for r in 0 1; do
-    ask ring-$r.json 'len (some ("send", group="cp"))' $((4 * 4 * (1 + 3))) \
+    ask ring-$r.json 'len (some ("transfers", group="cp"))' $((4 * 4 * (1 + 3))) \
         "rank $r: transfers of every layer and microbatch"
     ask ring-$r.json '"communication: cp" in threads.values () and nested ()' yes \
         "on a stream of their own"
@@ -144,6 +144,18 @@ for r in 0 3; do
     ask pp-$r.json 'set (e["args"]["bytes"] for e in some ("send", "receive"))' \
         "{0, 8192}" "bytes of a boundary"
     ask pp-$r.json 'len (some ("all-reduce", group="tp")) > 0 and nested ()' yes "tensors"
+done
+run ranks_run 4 "${base[@]}" --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 \
+    --num-virtual-stages-per-pipeline-rank 2 --trace-file group.json --trace-iterations 2-2 \
+    --no-overlap-p2p-communication
+is "$status" 0 "the same, with one call between two passes" || diag "$err"
+for r in 0 3; do
+    ask group-$r.json '"communication: pipeline transfers" in threads.values () and nested ()' yes \
+        "rank $r: transfers are on one stream"
+    ask group-$r.json 'len (some ("transfers", group="pp")) > 3' True "calls of several transfers"
+    calls='sum (e["args"]["bytes"] for e in some ("send", "receive", "transfers")
+        if e["args"]["group"] in ("pp", "pp-backward"))'
+    ask group-$r.json "$calls" "$(python3 read.py pp-$r.json "$calls")" "the same bytes"
 done
 if command -v jq >/dev/null; then
     jq -s '{traceEvents: map(.traceEvents) | add}' pp-*.json >all.json

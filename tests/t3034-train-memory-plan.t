@@ -240,6 +240,7 @@ mapfile -t layouts <<'END'
 3 --async-save --save aside
 3 --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather --ddp-bucket-size 3000
 4 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --bf16
+4 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --no-overlap-p2p-communication
 4 --tensor-model-parallel-size 2 --sequence-parallel --use-distributed-optimizer --bf16
 4 --tensor-model-parallel-size 2 --use-distributed-optimizer --bf16 --fp8-param-gather --overlap-grad-reduce --ddp-bucket-size 2000
 4 --pipeline-model-parallel-size 2 --use-distributed-optimizer --bf16 --fp8-param-gather

@@ -89,6 +89,10 @@ both split "tp 2 with recomputed layers whose inputs are split" mpi_run 2 "${one
     --recompute-num-layers 2 --distribute-saved-activations
 both pp2 "pp 2 interleaved" mpi_run 2 "${one[@]}" --pipeline-model-parallel-size 2 \
     --num-layers-per-virtual-pipeline-stage 1
+both grouped "the same, with one call between two passes" mpi_run 2 "${one[@]}" \
+    --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 \
+    --no-overlap-p2p-communication
+same_bits grouped pp2 "which changes no bit"
 for how in p2p all_gather a2a; do
     both $how "cp 2, $how" mpi_run 2 "${one[@]}" --context-parallel-size 2 --cp-comm-type $how \
         --bf16 --eod-token-id 32 --reset-attention-mask

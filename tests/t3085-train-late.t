@@ -46,6 +46,10 @@ like "$err" "GiB are needed of the device .*--no-check-memory" "is refused by th
 mpi_available || { skip 1 "no MPI"; done_testing; exit; }
 both pp2 "pp 2 interleaved" mpi_run 2 "${one[@]}" --pipeline-model-parallel-size 2 \
     --num-layers-per-virtual-pipeline-stage 1
+both grouped "the same, with one call between two passes" mpi_run 2 "${one[@]}" \
+    --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 1 \
+    --no-overlap-p2p-communication
+same_bits grouped pp2 "which changes no bit"
 both dp4 "a distributed optimizer of two instances, overlapped" mpi_run 4 "${one[@]}" --bf16 \
     --use-distributed-optimizer --num-distributed-optimizer-instances 2 \
     --overlap-grad-reduce --overlap-param-gather --ddp-bucket-size 1000 --trace-file trace.json

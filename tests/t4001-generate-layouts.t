@@ -23,6 +23,7 @@ layouts=("gpt2 2 tp=2" "gpt2 2 pp=2" "llama 4 tp=2 pp=2" "deepseek_v3 2 pp=2" "d
          "mixtral 2 ep=2" "mixtral 4 tp=2 ep=2" "mixtral 4 ep=2 pp=2" "qwen3_moe 2 tp=2" "qwen3 4 tp=4"
          "mistral_window 2 tp=2" "mixtral 2 tp=2 etp=1 ep=2" "mixtral 2 etp=2" "mixtral 4 tp=2 etp=1 ep=4"
          "windows 2 pp=2 vpp=2" "windows 4 tp=2 pp=2 vpp=2" "windows 2 tp=2"
+         "windows 2 pp=2 grouped" "windows_moe 4 tp=2 etp=1 ep=2 pp=2 grouped"
          "windows_moe 4 tp=2 etp=1 ep=2 pp=2 vpp=2" "windows_moe 4 etp=2 ep=2")
 some 8 "${layouts[@]}"
 for layout in "${some[@]}"; do
@@ -40,6 +41,7 @@ for layout in "${some[@]}"; do
             ep=*) words+=(--expert-model-parallel-size "${size#*=}") ;;
             etp=*) words+=(--expert-tensor-parallel-size "${size#*=}") ;;
             vpp=*) words+=(--num-virtual-stages-per-pipeline-rank "${size#*=}") ;;
+            grouped) words+=(--no-overlap-p2p-communication) ;;
         esac
     done
     for how in "--temperature 0" "--temperature 0.8 --top-p 0.9"; do

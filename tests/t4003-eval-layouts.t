@@ -49,7 +49,8 @@ seed_draws
 layouts=("text 2 pp=2" "text 2 tp=2" "text 2 cp=2" "text 2 pp=2 stages=2" "text 3 mbs=2"
          "text 4 tp=2 pp=2 sp" "text 4 cp=2 tp=2" "text 4 pp=2 mbs=3" "ties 2 tp=2" "ties 4 tp=4"
          "gpt2 2 tp=2" "llama 4 tp=2 pp=2" "deepseek_v3 2 tp=2" "mixtral 2 ep=2"
-         "mixtral 4 tp=2 ep=2 mbs=2" "qwen3_moe 2 mbs=4" "mistral_window 2 pp=2")
+         "mixtral 4 tp=2 ep=2 mbs=2" "qwen3_moe 2 mbs=4" "mistral_window 2 pp=2"
+         "text 4 pp=4 grouped" "text 2 pp=2 stages=2 grouped")
 some 9 "${layouts[@]}"
 for layout in "${some[@]}"; do
     read -r what ranks sizes <<<"$layout"
@@ -67,6 +68,7 @@ for layout in "${some[@]}"; do
             mbs=*) words+=(--micro-batch-size "${size#*=}") ;;
             stages=*) words+=(--num-virtual-stages-per-pipeline-rank "${size#*=}") ;;
             sp) words+=(--sequence-parallel) ;;
+            grouped) words+=(--no-overlap-p2p-communication) ;;
         esac
     done
     measure "$what" ranks_run "$ranks"

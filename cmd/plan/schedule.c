@@ -1,7 +1,8 @@
 /* schedule.c - megatron plan schedule: the order of passes of a pipeline
  *
- * Makes the lists of all ranks, and has schedule_check() prove them before anything is printed or
- * drawn.  A shape that a run would refuse is refused here with the same text.
+ * Makes the lists of all ranks, grouped and not, and has schedule_check() prove them before
+ * anything is printed or drawn.  A shape that a run would refuse is refused here with the same
+ * text.
  */
 
 #include <errno.h>
@@ -80,7 +81,8 @@ static const char usage[] =
 
 static struct sched_shape shape_of (const struct schedule_request *r, int rank)
 {
-    return (struct sched_shape){ r->pp, rank, r->microbatches, r->forward_only };
+    return (struct sched_shape){ .pp = r->pp, .rank = rank, .microbatches = r->microbatches,
+                                 .forward_only = r->forward_only };
 }
 
 /* Numbers of one rank's passes between 'separator's, cut at 'width' columns (0: never).
@@ -138,7 +140,7 @@ static int print_json (const struct schedule_request *r, const struct sched_kind
 
 /* One pool for all virtual stages but the model's last, as a run of equal stages has. */
 static struct schedule *create_list (const struct schedule_request *r,
-                                     const struct sched_kind *kind, int rank,
+                                     const struct sched_kind *kind, int rank, bool grouped,
                                      struct mg_error *err)
 {
     struct sched_shape shape = shape_of (r, rank);
@@ -149,6 +151,7 @@ static struct schedule *create_list (const struct schedule_request *r,
         mg_error_set (err, ENOMEM, "out of memory");
         return NULL;
     }
+    shape.grouped = grouped;
     if (rank == r->pp - 1)
         pool[kind->chunks - 1] = kind->chunks > 1;
     s = schedule_create_pooled (kind, &shape, pool, err);
@@ -165,7 +168,7 @@ static void destroy_lists (struct schedule **all, int pp)
 
 /* The lists of steps of all ranks, which are proved against each other. */
 static struct schedule **create_lists (const struct schedule_request *r,
-                                       const struct sched_kind *kind,
+                                       const struct sched_kind *kind, bool grouped,
                                        struct mg_error *err)
 {
     struct schedule **all = calloc ((size_t)r->pp, sizeof (struct schedule *));
@@ -175,7 +178,7 @@ static struct schedule **create_lists (const struct schedule_request *r,
         return NULL;
     }
     for (int rank = 0; rank < r->pp; rank++) {
-        if (!(all[rank] = create_list (r, kind, rank, err)))
+        if (!(all[rank] = create_list (r, kind, rank, grouped, err)))
             goto error;
     }
     if (schedule_check (all, r->pp, err) < 0)
@@ -186,13 +189,23 @@ error:
     return NULL;
 }
 
+/* Prove the grouped lists, whose slots are those of the others. */
+static int prove_grouped (const struct schedule_request *r, const struct sched_kind *kind,
+                          struct mg_error *err)
+{
+    struct schedule **all = create_lists (r, kind, true, err);
+
+    destroy_lists (all, r->pp);
+    return all ? 0 : -1;
+}
+
 static int print_text (const struct schedule_request *r, const struct sched_kind *kind,
                        const struct timeline *t, struct mg_error *err)
 {
-    struct schedule **all = create_lists (r, kind, err);
+    struct schedule **all;
     int rc = 0;
 
-    if (!all)
+    if (prove_grouped (r, kind, err) < 0 || !(all = create_lists (r, kind, false, err)))
         return -1;
     printf ("%s: pp %d", kind->chunks > 1 ? "interleaved 1F1B" : "1F1B", r->pp);
     if (kind->chunks > 1)

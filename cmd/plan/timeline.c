@@ -1,9 +1,4 @@
-/* timeline.c - run a schedule's passes in time, and draw them
- *
- * Repeats over the ranks, and runs each as far as the passes that it needs are done, until
- * nothing moves.  Then every pass has a begin and an end, and the picture and the idle share
- * follow from these.
- */
+/* timeline.c - a schedule's passes in time: the idle share, and the picture */
 
 #include <errno.h>
 #include <stdbool.h>
@@ -13,115 +8,16 @@
 #include "cmd/plan/timeline.h"
 #include "cmd/svg.h"
 
-/* Passes that are over: when, by stage and microbatch; 0: not yet. */
-struct done {
-    int *forward, *backward;
-};
-
-static size_t cell (const struct timeline *t, int stage, int microbatch)
-{
-    return (size_t)stage * t->microbatches + microbatch;
-}
-
-/* The earliest start of the pass, or -1 if its inputs do not exist yet. */
-static int ready (const struct timeline *t, const struct done *done, int rank,
-                  const struct sched_pass *p)
-{
-    int stage = p->chunk * t->pp + rank, last = t->chunks * t->pp - 1, over;
-
-    if (!p->backward && stage == 0)
-        return 0;
-    if (!p->backward)
-        over = done->forward[cell (t, stage - 1, p->microbatch)];
-    else if (stage == last)
-        over = done->forward[cell (t, stage, p->microbatch)];
-    else
-        over = done->backward[cell (t, stage + 1, p->microbatch)];
-    return over > 0 ? over : -1;
-}
-
 static int length (const struct sched_pass *p)
 {
-    return p->backward ? TIMELINE_BACKWARD : TIMELINE_FORWARD;
-}
-
-/* Run a rank as far as it goes: true if that was anywhere. */
-static bool advance (struct timeline *t, struct done *done, int rank, size_t *at,
-                     int *now)
-{
-    size_t before = *at;
-
-    for (; *at < t->n; ++*at) {
-        const struct sched_pass *p = &t->pass[rank][*at];
-        int from = ready (t, done, rank, p);
-
-        if (from < 0)
-            break;
-        if (from > *now)
-            *now = from;
-        t->start[rank][*at] = *now;
-        *now += length (p);
-        (p->backward ? done->backward : done->forward)[cell (t, p->chunk * t->pp + rank,
-                                                             p->microbatch)] = *now;
-    }
-    return *at > before;
-}
-
-static int run (struct timeline *t, struct done *done, size_t *at, int *now,
-                struct mg_error *err)
-{
-    bool moved = true;
-
-    while (moved) {
-        moved = false;
-        for (int r = 0; r < t->pp; r++)
-            moved |= advance (t, done, r, &at[r], &now[r]);
-    }
-    for (int r = 0; r < t->pp; r++) {
-        if (at[r] < t->n)
-            return mg_error_set (err, EDEADLK, "rank %d waits for ever at pass %zu", r,
-                                 at[r]);
-        if (now[r] > t->end)
-            t->end = now[r];
-    }
-    return 0;
-}
-
-static int no_memory (struct mg_error *err)
-{
-    return mg_error_set (err, ENOMEM, "out of memory for the timeline");
-}
-
-static int fill (struct timeline *t, struct mg_error *err)
-{
-    size_t cells = (size_t)t->chunks * t->pp * t->microbatches;
-    struct done done = { calloc (cells, sizeof (int)), calloc (cells, sizeof (int)) };
-    size_t *at = calloc (t->pp, sizeof (*at));
-    int *now = calloc (t->pp, sizeof (*now)), rc;
-
-    if (done.forward && done.backward && at && now)
-        rc = run (t, &done, at, now, err);
-    else
-        rc = no_memory (err);
-    free (done.forward);
-    free (done.backward);
-    free (at);
-    free (now);
-    return rc;
+    return p->backward ? MOMENTS_BACKWARD : MOMENTS_FORWARD;
 }
 
 void timeline_destroy (struct timeline *t)
 {
     if (t) {
         int saved_errno = errno;
-        for (int r = 0; r < t->pp; r++) {
-            if (t->pass)
-                free (t->pass[r]);
-            if (t->start)
-                free (t->start[r]);
-        }
-        free (t->pass);
-        free (t->start);
+        moments_destroy (t->moments);
         free (t);
         errno = saved_errno;
     }
@@ -133,42 +29,28 @@ struct timeline *timeline_create (const struct sched_kind *kind,
     struct timeline *t = calloc (1, sizeof (*t));
 
     if (!t) {
-        no_memory (err);
+        mg_error_set (err, ENOMEM, "out of memory for the timeline");
         return NULL;
     }
     t->pp = shape->pp;
     t->chunks = kind->chunks;
     t->microbatches = shape->microbatches;
-    if (!(t->pass = calloc (t->pp, sizeof (*t->pass)))
-        || !(t->start = calloc (t->pp, sizeof (*t->start)))) {
-        no_memory (err);
-        goto error;
+    if (!(t->moments = moments_create (kind, shape, err))) {
+        timeline_destroy (t);
+        return NULL;
     }
-    for (int r = 0; r < t->pp; r++) {
-        struct sched_shape own = *shape;
-
-        own.rank = r;
-        if (!(t->pass[r] = kind->order (kind, &own, &t->n, err)))
-            goto error;
-        if (!(t->start[r] = calloc (t->n, sizeof (**t->start)))) {
-            no_memory (err);
-            goto error;
-        }
-    }
-    if (fill (t, err) < 0)
-        goto error;
+    t->end = moments_last (t->moments);
     return t;
-error:
-    timeline_destroy (t);
-    return NULL;
 }
 
 double timeline_bubble (const struct timeline *t)
 {
     double work = 0;
+    size_t n;
+    const struct sched_pass *pass = moments_passes (t->moments, 0, &n);
 
-    for (size_t i = 0; i < t->n; i++)
-        work += length (&t->pass[0][i]); // the same on every rank
+    for (size_t i = 0; i < n; i++)
+        work += length (&pass[i]); // the same on every rank
     return 1 - work / t->end;
 }
 
@@ -324,11 +206,15 @@ static void draw_parts_legend (struct svg *svg, bool numbers, double y)
 static void draw_rank (struct svg *svg, const struct timeline *t, int rank,
                        const double *captured, double unit, double y)
 {
+    size_t n;
+    const struct sched_pass *pass = moments_passes (t->moments, rank, &n);
+
     svg_text (svg, LEFT - 10, y + BOX / 2.0, 12, SVG_END, ink, "rank %d", rank);
     svg_box (svg, LEFT, y, t->end * unit, BOX, waiting, NULL);
-    for (size_t i = 0; i < t->n; i++) {
-        const struct sched_pass *p = &t->pass[rank][i];
-        double x = LEFT + t->start[rank][i] * unit, width = length (p) * unit;
+    for (size_t i = 0; i < n; i++) {
+        const struct sched_pass *p = &pass[i];
+        int begin = moments_begin (t->moments, p->chunk * t->pp + rank, p->microbatch, p->backward);
+        double x = LEFT + begin * unit, width = length (p) * unit;
 
         if (captured)
             draw_parts (svg, t, p, captured[rank * t->chunks + p->chunk], x, y, width);
@@ -358,8 +244,8 @@ int timeline_draw (const struct timeline *t, const char *path, const char *title
     for (int r = 0; r < t->pp; r++)
         draw_rank (svg, t, r, captured, unit, TOP + (double)r * ROW);
     if (captured)
-        draw_parts_legend (svg, TIMELINE_BACKWARD * unit >= number_width (t), bottom + 38);
+        draw_parts_legend (svg, MOMENTS_BACKWARD * unit >= number_width (t), bottom + 38);
     else
-        draw_legend (svg, t, TIMELINE_BACKWARD * unit >= number_width (t), bottom + 38);
+        draw_legend (svg, t, MOMENTS_BACKWARD * unit >= number_width (t), bottom + 38);
     return svg_close (svg, err);
 }

@@ -1,25 +1,19 @@
 /* timeline - the time at which each pass of a pipeline schedule runs, and a picture of
  * these times.
  *
- * A model of the schedule, not of a machine: every forward pass takes one unit of time,
- * every backward pass two, transfers none.
+ * A model of the schedule, not of a machine: the clock of schedule/moments.h.
  */
 #ifndef CMD_PLAN_TIMELINE_H
 #define CMD_PLAN_TIMELINE_H
 
-#include <stddef.h>
-
+#include "libcore/schedule/moments.h"
 #include "libcore/schedule/schedule.h"
 #include "megatron/error.h"
 
-enum { TIMELINE_FORWARD = 1, TIMELINE_BACKWARD = 2 };
-
 struct timeline {
     int pp, chunks, microbatches;
-    size_t n;                 /* passes of each rank */
-    struct sched_pass **pass; /* [pp][n] */
-    int **start;              /* [pp][n] */
-    int end;                  /* end of the last pass */
+    int end; /* of the last pass */
+    struct moments *moments;
 };
 
 /* Run a kind's passes on all ranks. NULL and a text on failure. */

@@ -162,6 +162,7 @@ struct train_args {
     bool high_busbw;
     bool log_zeros, log_max_logit;
     bool overlap_grad_reduce, overlap_param_gather, average_grads;
+    bool overlap_p2p, no_overlap_p2p;
     bool grads_float32, grads_bfloat16;
     bool bf16, fp16, fp8_param_gather;
     double loss_scale, initial_loss_scale, min_loss_scale;

@@ -376,7 +376,7 @@ static const struct {
       "cp-comm-type hierarchical-context-parallel-sizes" },
     { has_stages, "with pipeline-parallel size 1",
       "account-for-embedding-in-pipeline-split account-for-loss-in-pipeline-split "
-      "use-tp-pp-dp-mapping" },
+      "use-tp-pp-dp-mapping overlap-p2p-communication no-overlap-p2p-communication" },
     { has_virtual_stages, "without virtual stages",
       "microbatch-group-size-per-virtual-pipeline-stage" },
 };

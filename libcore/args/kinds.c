@@ -227,7 +227,6 @@ const struct args_other args_other_table[] = {
     NEEDLESS ("high-priority-a2a-comm-stream", FLAG, nccl),
     NEEDLESS ("symmetric-ar-type", VALUE, nccl),
     NEEDLESS ("nccl-all-reduce-for-prefill", FLAG, nccl),
-    NEEDLESS ("no-overlap-p2p-communication", FLAG, "transfers do not change results"),
     NEEDLESS ("overlap-p2p-communication-warmup-flush", FLAG,
               "transfers do not change results"),
     NEEDLESS ("no-gradient-reduce-div-fusion", FLAG, "sums have the same bits either "

@@ -108,6 +108,16 @@ int recorder_place (struct recorder *r, const char *name)
     return place;
 }
 
+/* The peer of the first entry that has another one than the first entry. */
+static int find_other (const struct mg_p2p *list, int n)
+{
+    for (int i = 1; i < n; i++) {
+        if (list[i].peer != list[0].peer)
+            return list[i].peer;
+    }
+    return list[0].peer;
+}
+
 void recorder_begin (struct recorder *r, int place, const struct comm_request *req,
                      uint64_t bytes, struct mg_stream *stream)
 {
@@ -130,6 +140,8 @@ void recorder_begin (struct recorder *r, int place, const struct comm_request *r
     e->record.bytes = bytes;
     e->record.peer = transfer ? req->list[0].peer : -1;
     e->record.sends = transfer && req->list[0].kind == MG_SEND;
+    e->record.more = transfer ? req->n - 1 : 0;
+    e->record.other = transfer ? find_other (req->list, req->n) : -1;
     e->device = stream_device (stream) == r->device[1];
     e->place = stream_add_call (stream);
     e->enqueued = false;
@@ -338,7 +350,7 @@ const char *record_call_name (const struct record *record)
     };
 
     if (record->call == MG_CALL_P2P)
-        return record->sends ? "send" : "receive";
+        return record->more > 0 ? "transfers" : record->sends ? "send" : "receive";
     return record->call >= 0 && record->call < MG_NUM_CALLS ? names[record->call] : "call";
 }
 
@@ -346,11 +358,15 @@ void record_describe (const struct record *record, char *text, size_t max)
 {
     const char *dtype = mg_dtype_name ((enum mg_dtype)record->dtype);
     unsigned long long seq = record->seq, count = record->count;
+    char more[40] = "";
 
+    if (record->more > 0)
+        snprintf (more, sizeof (more), " and %d other transfer%s", record->more,
+                  record->more == 1 ? "" : "s");
     if (record->call == MG_CALL_P2P)
-        snprintf (text, max, "%s %d of %llu %s on %.15s", record->sends ? "send to"
-                                                                         : "receive from",
-                  record->peer, count, dtype, record->name);
+        snprintf (text, max, "%s %d of %llu %s%s on %.15s", record->sends ? "send to"
+                                                                           : "receive from",
+                  record->peer, count, dtype, more, record->name);
     else if (record->call < 0 || record->call >= MG_NUM_CALLS)
         snprintf (text, max, "call %d on %.15s", record->call, record->name);
     else if (record->call == MG_CALL_BARRIER)

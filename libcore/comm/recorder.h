@@ -26,11 +26,14 @@ struct record {
     int32_t dtype;
     int32_t peer;   /* peer of a transfer's first entry, else -1 */
     int32_t sends;  /* the transfer's first entry is a send */
+    int32_t more;   /* further entries of the transfer's list */
+    int32_t other;  /* of these, the peer of the first one with another peer; 'peer' if there
+                     * is none */
     uint64_t count;
     uint64_t bytes; /* bytes, counted as in struct mg_comm_stats */
     double seconds; /* seconds since the call was enqueued */
     int32_t state;  /* enum record_state */
-    int32_t unused;
+    int32_t unused; /* so that the size is a multiple of 8 */
 };
 
 enum record_state { RECORD_ENQUEUED, RECORD_STARTED, RECORD_DONE };
@@ -68,7 +71,9 @@ typedef void recorder_watch_f (void *arg, const struct record *record, struct mg
                                bool begins);
 void recorder_set_watch (struct recorder *r, recorder_watch_f *watch, void *arg);
 
-/* The name of a call, "all-reduce" or "send", as a constant. */
+/* The name of a call, "all-reduce" or "send", as a constant.  A list of several transfers is
+ * "transfers".
+ */
 const char *record_call_name (const struct record *record);
 
 /* The call that holds up a stream: the first one before the place that has begun and is not done,
@@ -91,7 +96,7 @@ int recorder_last (struct recorder *r, struct record *out, int max);
 int recorder_counts (struct recorder *r, struct record_count out[RECORDER_COMMS]);
 
 /* Describe a call: "all-reduce #12 of 64 float32 on tp", "receive from 1 of 512 float32
- * on pp" */
+ * on pp", "receive from 1 of 512 float32 and 2 other transfers on pp" */
 void record_describe (const struct record *record, char *text, size_t max);
 
 #endif /* LIBCORE_COMM_RECORDER_H */

@@ -166,7 +166,7 @@ int comm_list_make (struct comm_list *list, const struct grid *grid, int rank,
 
     list->n = 0;
     add_kinds (&m);
-    if (is_named (&m, GROUP_PP))
+    if (is_named (&m, GROUP_PP) && !groups->groups_transfers)
         (serial ? add_pp_lanes : add_pp_backward) (&m);
     return add_context (&m, err) < 0 ? -1 : add_instances (&m, err);
 }

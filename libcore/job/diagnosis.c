@@ -98,25 +98,26 @@ static bool is_waited_for (const struct diagnosis *d, int r, int m)
     return collectives_of (&other->state, wait->name) < wait->seq;
 }
 
-/* Mark in waited[] the ranks that rank r waits for: the peer of a transfer, or the
+/* Mark in waited[] the ranks that rank r waits for: the peers of transfers, or the
  * members that have not come to the collective.
  */
 static void mark_waited_for (struct diagnosis *d, int r)
 {
     const struct record *wait = &d->ranks[r].state.wait;
     struct group group;
-    int peer;
+    int peer, other;
 
     if (!group_of_wait (d, r, &group))
         return;
     peer = pp_lane_peer (wait->name, group.size, group.rank);
     if (peer < 0) // not a lane, whose communicator has other members than the group
         peer = wait->peer;
+    other = wait->more > 0 ? wait->other : peer;
     for (int i = 0; i < group.size; i++) {
         int m = group_at (&group, i);
         bool transfer = wait->call == MG_CALL_P2P;
 
-        if (m == r || (transfer ? i != peer : !is_waited_for (d, r, m)))
+        if (m == r || (transfer ? i != peer && i != other : !is_waited_for (d, r, m)))
             continue;
         d->waited[m] = true;
         d->blamed[m] |= is_waited_for (d, r, m)
@@ -135,7 +136,7 @@ static void describe_wait (const struct rank_state *s, char *text, size_t max)
         return;
     }
     if (wait.call == MG_CALL_P2P) {
-        snprintf (text, max, "%s on %.15s", wait.sends ? "send" : "receive", wait.name);
+        snprintf (text, max, "%s on %.15s", record_call_name (&wait), wait.name);
         return;
     }
     record_describe (&wait, call, sizeof (call));

@@ -27,6 +27,7 @@ struct handshake_groups {
     uint32_t kinds; /* job_config.groups, and two members of job_config */
     int optimizer_instances;
     int context_inner;
+    bool groups_transfers; /* job_groups_transfers() */
 };
 
 /* The data that this rank sends and compares. */

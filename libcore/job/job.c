@@ -34,6 +34,7 @@ struct job {
     struct monitor *monitor; /* NULL: one rank, or the monitor is off or could not be started */
     bool leaves_last;
     struct grid *grid;
+    bool groups_transfers;
     struct mg_device *device;
     struct mg_error note;   /* of a choice that this file makes: job_device_note() */
     struct mg_device *host; /* shares with 'device' */
@@ -64,6 +65,24 @@ static int check_config (const struct job *job, const struct job_config *config,
     return geometry_validate (geometry, why);
 }
 
+/* The name of the device, NULL: the default. */
+static const char *device_name_of (const struct job_config *config)
+{
+    const char *test = getenv ("MG_TEST_DEVICE");
+
+    return test ? test : config->device;
+}
+
+/* CUDA promises no progress of one stream while another one waits. */
+static bool groups_transfers (const struct job_config *config)
+{
+    const char *device = device_name_of (config);
+
+    if (config->transfers != JOB_TRANSFERS_BY_DEVICE)
+        return config->transfers == JOB_TRANSFERS_GROUPED;
+    return device && strcspn (device, ":") == strlen ("cuda") && strncmp (device, "cuda", 4) == 0;
+}
+
 /* A hash that differs if ranks were started with different settings. */
 static uint64_t fingerprint (const struct job *job, const struct job_config *config,
                              const struct geometry *g)
@@ -72,7 +91,8 @@ static uint64_t fingerprint (const struct job *job, const struct job_config *con
     const char *comm = started ? started : config->comm;
     const int64_t numbers[] = { g->tp, g->cp, g->pp, g->ep, geometry_etp (g),
                                 g->vpp > 1 ? g->vpp : 1, config->optimizer_instances,
-                                config->context_inner, config->groups };
+                                config->context_inner, config->groups,
+                                groups_transfers (config) };
     uint64_t hash = XXH3_64bits_withSeed (numbers, sizeof (numbers), config->fingerprint);
 
     hash = XXH3_64bits_withSeed (g->order, strlen (g->order), hash);
@@ -156,7 +176,8 @@ static int meet (struct job *job, const struct job_config *config, struct meetin
 {
     struct handshake_config say = {
         .groups = { .kinds = config->groups, .optimizer_instances = config->optimizer_instances,
-                    .context_inner = config->context_inner },
+                    .context_inner = config->context_inner,
+                    .groups_transfers = groups_transfers (config) },
     };
     struct geometry *own = &say.groups.geometry;
     char offer[COMM_OFFER_MAX];
@@ -264,7 +285,7 @@ static int make_device (struct job *job, const struct job_config *config,
         .local_rank = bootstrap_info (job->bootstrap)->local_rank,
     };
     struct device_config host = { .name = "cpu" };
-    const char *test = getenv ("MG_TEST_DEVICE"), *text = test ? test : config->device;
+    const char *test = getenv ("MG_TEST_DEVICE"), *text = device_name_of (config);
     struct device_choice choice;
 
     if (text) {
@@ -479,6 +500,7 @@ struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *e
 static int make_all (struct job *job, const struct job_config *config,
                      const struct handshake_groups *groups, struct mg_error *err)
 {
+    job->groups_transfers = groups->groups_transfers;
     if (!(job->grid = grid_create (&groups->geometry, err)) || make_device (job, config, err) < 0
         || make_net (job, config, err) < 0 || make_comms (job, groups, err) < 0)
         return -1;
@@ -666,6 +688,11 @@ int job_group_rank (const struct job *job, enum group_kind kind)
 struct mg_comm *job_comm (const struct job *job, enum group_kind kind)
 {
     return job->comm[kind];
+}
+
+bool job_groups_transfers (const struct job *job)
+{
+    return job->groups_transfers;
 }
 
 struct mg_comm *job_comm_lane (const struct job *job, bool backward, int from, int to)

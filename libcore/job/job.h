@@ -40,6 +40,13 @@ struct job_watch {
     void *arg;
 };
 
+/* How the transfers of the pipeline are called (schedule.h). */
+enum job_transfers {
+    JOB_TRANSFERS_BY_DEVICE, /* grouped on the device "cuda", else lanes */
+    JOB_TRANSFERS_GROUPED,   /* grouped lists on the communicator of GROUP_PP */
+    JOB_TRANSFERS_LANES,     /* a call for each transfer, on the communicator of its lane */
+};
+
 struct job_config {
     struct geometry geometry; /* world 0: the number of ranks of the bootstrap */
     double timeout;           /* seconds that any wait may last (600) */
@@ -52,6 +59,7 @@ struct job_config {
                                  state; 0: one */
     int context_inner; /* neighbours of the cp group among which heads are dealt out
                           (topo/context.h), a divisor of its size; 0: no layer needs levels */
+    enum job_transfers transfers;
     const char *device;       /* "NAME", "NAME:ORDINAL" or DEVICE_AUTO (device_choose()); NULL: the
                                  CPU.  DEVICE_AUTO is the CPU for several ranks and with 'graphs' */
     bool graphs;              /* work will be captured (graph.h) */
@@ -152,11 +160,15 @@ int job_group_rank (const struct job *job, enum group_kind kind);
  */
 struct mg_comm *job_comm (const struct job *job, enum group_kind kind);
 
+/* True if the transfers of the pipeline are calls of grouped lists (job_config.transfers). */
+bool job_groups_transfers (const struct job *job);
+
 /* The communicator of the transfers from pipeline rank 'from' to pipeline rank 'to': activations
  * or, with 'backward', gradients.  The two are neighbours on the ring of pipeline ranks, and this
  * rank is one of them.
  *
- * If communicators are serial (comm_ops.h), each lane has a communicator of its own, whose
+ * The calls of grouped lists are all on the communicator of GROUP_PP.  The rest is about lanes.  If
+ * communicators are serial (comm_ops.h), each lane has a communicator of its own, whose
  * members are the two ranks in ascending order; NULL if the geometry has no such transfers.  If
  * not, all lanes use the communicator of GROUP_PP, with one exception: with virtual stages on two
  * pipeline ranks, activations and gradients both go from one rank to the other, and gradients

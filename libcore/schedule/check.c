@@ -4,21 +4,27 @@
  * state to another, and a step that finds its buffer in the wrong state is an error of
  * the list.
  *
- * A posted transfer stands in two queues of its rank: that of its lane and that of its
- * communicator, which other lanes may share.  It has a number among the sends (receives)
+ * A posted transfer stands in the queue of its lane, and its call in the queue of its
+ * communicator, which other lanes may share.  The transfer has a number among the sends (receives)
  * of its communicator to (from) the same rank, and meets the receive (send) there that has
  * the same number.  Both end when both are first in their lanes and, if communicators are
- * serial, in their communicators.
+ * serial, when their calls are first in their communicators.
+ *
+ * A call is known by its first step.
  */
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "libcore/schedule/schedule.h"
 
 enum { NONE = -1 };
+
+#define ENDED SIZE_MAX
+#define NO_CALL SIZE_MAX
 
 enum state {
     IDLE,   /* may be overwritten */
@@ -61,7 +67,6 @@ struct buffer {
     enum state state;
     int microbatch, chunk; /* unless IDLE */
     size_t step;    /* that brought it into this state */
-    size_t ticket;  /* place of its transfer in the lane */
 };
 
 struct slot_state {
@@ -71,7 +76,7 @@ struct slot_state {
     struct buffer buffer[NUM_BUFFERS];
 };
 
-/* Transfers that end in the order in which they were posted. */
+/* Transfers, or calls, that end in the order in which they were posted. */
 struct transfers {
     size_t *step;
     size_t posted, ended;
@@ -94,7 +99,10 @@ struct rank {
     struct transfers lane[SCHED_NUM_LANES];
     struct transfers comm[SCHED_NUM_LANES]; /* at shares[].comm, if serial */
     size_t numbers[SCHED_NUM_LANES];    /* given out, at shares[].pair */
-    size_t *number;      /* [steps] of posted transfers */
+    size_t *number;      /* [steps] of posted transfers; ENDED */
+    size_t *call;        /* [steps] of posted transfers: the call */
+    size_t *left;        /* [steps] of calls: transfers that have not ended */
+    size_t last;         /* the last call; NO_CALL: none yet */
     struct slot_state *slot; /* [slots of all pools] */
     unsigned char *done; /* [chunks][microbatches] */
 };
@@ -138,6 +146,11 @@ static unsigned char *done_of (struct rank *r, int chunk, int microbatch)
     return &r->done[(size_t)chunk * r->s->shape.microbatches + microbatch];
 }
 
+static bool starts_transfer (enum sched_op op)
+{
+    return rules[op].transfer && !rules[op].waits;
+}
+
 static int check_range (const struct rank *r, size_t i, struct mg_error *err)
 {
     const struct schedule *s = r->s;
@@ -164,6 +177,11 @@ static int check_range (const struct rank *r, size_t i, struct mg_error *err)
                      (int)schedule_step_lane (p->op));
     if (s->shape.forward_only && (p->op == SCHED_BWD || rules[p->op].buffer == GRADIENT))
         return fail (r, i, err, "in a schedule of forward passes only");
+    if (p->joins
+        && (!s->shape.grouped || !starts_transfer (p->op) || i == 0
+            || !starts_transfer (s->step[i - 1].op)))
+        return fail (r, i, err, "joins a call, but is no transfer behind another one of a "
+                     "grouped list");
     return 0;
 }
 
@@ -194,7 +212,7 @@ static int do_forward (struct rank *r, size_t i, struct slot_state *slot, struct
     slot->live = p->microbatch;
     slot->chunk = p->chunk;
     slot->forward = true;
-    *out = (struct buffer){ has_output ? MADE : IDLE, p->microbatch, p->chunk, i, 0 };
+    *out = (struct buffer){ has_output ? MADE : IDLE, p->microbatch, p->chunk, i };
     if (r->s->shape.forward_only) {
         in->state = IDLE;
         slot->live = NONE;
@@ -218,11 +236,13 @@ static int do_backward (struct rank *r, size_t i, struct slot_state *slot, struc
     slot->live = NONE;
     slot->forward = false;
     slot->buffer[INPUT].state = IDLE;
-    *grad = (struct buffer){ has_input ? MADE : IDLE, p->microbatch, p->chunk, i, 0 };
+    *grad = (struct buffer){ has_input ? MADE : IDLE, p->microbatch, p->chunk, i };
     return 0;
 }
 
-/* Queue a transfer after the others of its lane and communicator. */
+/* Queue a transfer after the others of its lane, and its call, if the call begins with the
+ * transfer, after the others of its communicator.
+ */
 static void post (struct rank *r, size_t i)
 {
     enum sched_lane lane = r->s->step[i].lane;
@@ -230,7 +250,19 @@ static void post (struct rank *r, size_t i)
 
     r->number[i] = r->numbers[r->shares[lane].pair]++;
     own->step[own->posted++] = i;
-    comm->step[comm->posted++] = i;
+    if (!r->s->step[i].joins) {
+        comm->step[comm->posted++] = i;
+        r->last = i;
+    }
+    r->call[i] = r->last;
+    r->left[r->last]++;
+}
+
+/* True if the device has one queue, and the rank's last call keeps the next step back. */
+static bool is_queued (const struct checker *c, const struct rank *r)
+{
+    return c->comms->one_queue && r->last != NO_CALL && r->left[r->last] > 0
+           && !r->s->step[r->at].joins;
 }
 
 /* A posted transfer or the wait for one: 1 done, 0 it has not ended, -1 illegal. */
@@ -239,8 +271,6 @@ static int do_transfer (struct rank *r, size_t i, struct slot_state *slot, struc
     const struct sched_step *p = &r->s->step[i];
     const struct rule *rule = &rules[p->op];
     struct buffer *buffer = &slot->buffer[rule->buffer];
-    struct transfers *lane = &r->lane[p->lane];
-    size_t ticket = rule->waits ? buffer->ticket : lane->posted;
 
     if (p->op == SCHED_RECV_FWD && slot->live != NONE)
         return fail (r, i, err, "the slot is in use by microbatch %d", slot->live);
@@ -254,7 +284,7 @@ static int do_transfer (struct rank *r, size_t i, struct slot_state *slot, struc
         && (buffer->microbatch != p->microbatch || buffer->chunk != p->chunk))
         return fail (r, i, err, "the %s buffer is that of microbatch %d, chunk %d",
                      buffer_names[rule->buffer], buffer->microbatch, buffer->chunk);
-    if (rule->waits && ticket >= lane->ended)
+    if (rule->waits && r->left[r->call[buffer->step]] > 0)
         return 0;
     if (!rule->waits)
         post (r, i);
@@ -262,7 +292,7 @@ static int do_transfer (struct rank *r, size_t i, struct slot_state *slot, struc
         slot->live = p->microbatch;
         slot->chunk = p->chunk;
     }
-    *buffer = (struct buffer){ rule->to, p->microbatch, p->chunk, i, ticket };
+    *buffer = (struct buffer){ rule->to, p->microbatch, p->chunk, i };
     return 1;
 }
 
@@ -285,7 +315,7 @@ static int do_step (struct rank *r, struct mg_error *err)
     return rc < 0 ? -1 : 1;
 }
 
-/* The step of the transfer that a queue is at; false: none is posted. */
+/* The step of the transfer, or the call, that a queue is at; false: none is posted. */
 static bool queue_at (const struct transfers *q, size_t *i)
 {
     if (q->ended == q->posted)
@@ -323,7 +353,7 @@ static bool find_match (const struct checker *c, const struct rank *r, size_t i,
 }
 
 /* The transfer that is before a posted one on its rank: that at the head of its lane or,
- * if communicators are serial, of its communicator.  False: it is at the head.
+ * if communicators are serial, the call at the head of its communicator.  False: it is at the head.
  */
 static bool find_before (const struct checker *c, const struct rank *r, size_t i,
                          size_t *before)
@@ -332,14 +362,18 @@ static bool find_before (const struct checker *c, const struct rank *r, size_t i
 
     if (queue_at (&r->lane[lane], before) && *before != i)
         return true;
-    return c->comms->serial && queue_at (&r->comm[r->shares[lane].comm], before)
-           && *before != i;
+    return (c->comms->serial || r->s->shape.grouped)
+           && queue_at (&r->comm[r->shares[lane].comm], before) && *before != r->call[i];
 }
 
-static void end_transfer (struct rank *r, enum sched_lane lane)
+static void end_transfer (struct rank *r, size_t i)
 {
+    enum sched_lane lane = r->s->step[i].lane;
+
+    r->number[i] = ENDED;
     r->lane[lane].ended++;
-    r->comm[r->shares[lane].comm].ended++; // not the same transfer's if not serial
+    if (--r->left[r->call[i]] == 0)
+        r->comm[r->shares[lane].comm].ended++; // not the same call's if not serial
 }
 
 /* Let the first send of a lane meet its receive: 1 they met, 0 one of the two is not there
@@ -368,8 +402,8 @@ static int meet (const struct checker *c, struct rank *r, enum sched_lane lane,
         return fail (r, i, err, "meets %s, another tensor, on %s", other,
                      sched_link_text (&r->link[lane], text));
     }
-    end_transfer (r, lane);
-    end_transfer (to, b->lane);
+    end_transfer (r, i);
+    end_transfer (to, j);
     return 1;
 }
 
@@ -397,7 +431,7 @@ static int run (const struct checker *c, struct mg_error *err)
             struct rank *r = &c->rank[i];
             int rc = 1;
 
-            while (rc == 1 && r->at < r->s->nsteps) {
+            while (rc == 1 && r->at < r->s->nsteps && !is_queued (c, r)) {
                 rc = do_step (r, err);
                 if (rc < 0)
                     return -1;
@@ -436,13 +470,39 @@ static const struct rank *find_obstacle (const struct checker *c, const struct r
     return NULL;
 }
 
+/* The step that rank 'other' waits in front of, or that it has none. */
+static void describe_place (const struct rank *other, char *text)
+{
+    if (other->at < other->s->nsteps)
+        describe (other, other->at, text);
+    else
+        snprintf (text, TEXT_MAX, "rank %d, which has ended", other->s->shape.rank);
+}
+
+/* A step that a call on its own rank keeps back: name a transfer of the call that has not met. */
+static int explain_queue (const struct checker *c, const struct rank *r, struct mg_error *err)
+{
+    char here[TEXT_MAX], call[TEXT_MAX], there[TEXT_MAX];
+    size_t i = r->last;
+
+    while (r->number[i] == ENDED)
+        i++;
+    describe (r, r->at, here);
+    describe (r, i, call);
+    describe_place (&c->rank[r->s->step[i].peer], there);
+    return mg_error_set (err, EDEADLK, "schedule: %s: waits for ever in one queue behind %s, which "
+                         "waits for %s", here, call, there);
+}
+
 static int explain_wait (const struct checker *c, const struct rank *r, struct mg_error *err)
 {
     const struct sched_step *p = &r->s->step[r->at];
-    const struct rank *other = &c->rank[p->peer], *obstacle;
+    const struct rank *obstacle;
     char here[TEXT_MAX], there[TEXT_MAX], lane[SCHED_LINK_TEXT];
     size_t step;
 
+    if (is_queued (c, r))
+        return explain_queue (c, r, err);
     describe (r, r->at, here);
     sched_link_text (&r->link[p->lane], lane);
     if ((obstacle = find_obstacle (c, r, &step))) {
@@ -452,10 +512,7 @@ static int explain_wait (const struct checker *c, const struct rank *r, struct m
                              "carries %s too",
                              here, there, lane);
     }
-    if (other->at < other->s->nsteps)
-        describe (other, other->at, there);
-    else
-        snprintf (there, sizeof (there), "rank %d, which has ended", p->peer);
+    describe_place (&c->rank[p->peer], there);
     return mg_error_set (err, EDEADLK, "schedule: %s: waits for ever for %s, on %s", here,
                          there, lane);
 }
@@ -471,7 +528,7 @@ static int check_waits (const struct checker *c, struct mg_error *err)
 
         if (r->at == r->s->nsteps)
             continue;
-        if (find_obstacle (c, r, &step))
+        if (is_queued (c, r) || find_obstacle (c, r, &step))
             return explain_wait (c, r, err);
         waits = waits ? waits : r;
     }
@@ -537,9 +594,11 @@ static int rank_init (struct rank *r, const struct schedule *s,
 {
     int nslots = schedule_num_slots (s);
 
-    *r = (struct rank){ .s = s };
+    *r = (struct rank){ .s = s, .last = NO_CALL };
     if (!(r->done = calloc (s->chunks, s->shape.microbatches))
         || !(r->number = calloc (s->nsteps + 1, sizeof (*r->number)))
+        || !(r->call = calloc (s->nsteps + 1, sizeof (*r->call)))
+        || !(r->left = calloc (s->nsteps + 1, sizeof (*r->left)))
         || !(r->slot = calloc (nslots, sizeof (*r->slot))))
         goto nomem;
     for (int i = 0; i < nslots; i++)
@@ -562,14 +621,21 @@ static void rank_release (struct rank *r)
         free (r->comm[i].step);
     }
     free (r->number);
+    free (r->call);
+    free (r->left);
     free (r->slot);
     free (r->done);
 }
 
 /* The lists are of one pipeline: rank r of 'pp' at r, the rest alike. */
-static int check_shapes (struct schedule *const *all, int pp, struct mg_error *err)
+static int check_shapes (struct schedule *const *all, int pp, const struct sched_comms *comms,
+                         struct mg_error *err)
 {
     const struct sched_shape *a = &all[0]->shape;
+
+    if (a->grouped && comms->sharing != SCHED_COMM_ONE)
+        return mg_error_set (err, EINVAL, "schedule: grouped lists want one communicator of all "
+                             "ranks");
 
     for (int r = 0; r < pp; r++) {
         const struct sched_shape *b = &all[r]->shape;
@@ -586,6 +652,10 @@ static int check_shapes (struct schedule *const *all, int pp, struct mg_error *e
                                  r, b->microbatches, all[r]->chunks,
                                  b->forward_only ? ", no backward" : "", a->microbatches,
                                  all[0]->chunks, a->forward_only ? ", no backward" : "");
+        if (b->grouped != a->grouped)
+            return mg_error_set (err, EINVAL, "schedule: the list of rank %d is%s grouped, that of "
+                                 "rank 0 is%s", r, b->grouped ? "" : " not",
+                                 a->grouped ? "" : " not");
         for (int p = 0; p < all[r]->pools; p++) {
             if (all[r]->slots[p] < 1)
                 return mg_error_set (err, EINVAL,
@@ -606,7 +676,7 @@ int schedule_check_comms (struct schedule *const *all, int pp,
 
     if (pp < 1)
         return mg_error_set (err, EINVAL, "schedule: %d lists, want at least 1", pp);
-    rc = check_shapes (all, pp, err);
+    rc = check_shapes (all, pp, comms, err);
     if (rc < 0)
         return -1;
     if (!(c.rank = calloc (pp, sizeof (*c.rank))))
@@ -629,7 +699,8 @@ int schedule_check_comms (struct schedule *const *all, int pp,
 
 int schedule_check (struct schedule *const *all, int pp, struct mg_error *err)
 {
-    static const struct sched_comms lanes = { SCHED_COMM_LANE, true };
+    static const struct sched_comms lanes = { SCHED_COMM_LANE, true, false };
+    static const struct sched_comms one = { SCHED_COMM_ONE, true, true };
 
-    return schedule_check_comms (all, pp, &lanes, err);
+    return schedule_check_comms (all, pp, pp > 0 && all[0]->shape.grouped ? &one : &lanes, err);
 }

@@ -4,6 +4,9 @@
  * its receive and, where it overwrites what was sent, that send; a send follows the pass
  * that made its buffer.  Events enforce this order, so that the host runs ahead on a
  * device with real streams.
+ *
+ * A call is the transfers that start together: one, or those between two passes of a grouped list,
+ * whose lanes all have one stream.
  */
 
 #include <errno.h>
@@ -18,6 +21,8 @@ static const char *const stream_names[SCHED_NUM_LANES] = {
     [SCHED_LANE_RECV_BWD] = "pipeline receive backward",
     [SCHED_LANE_SEND_BWD] = "pipeline send backward",
 };
+
+static const char grouped_name[] = "pipeline transfers";
 
 static const char *const buffer_names[SCHED_NUM_BUFFERS] = {
     [SCHED_INPUT] = "input",
@@ -38,10 +43,19 @@ struct exec_slot {
     struct mg_event *lane[SCHED_NUM_LANES]; /* end of the last transfer of each lane */
 };
 
+/* The transfers of a call, and the events that tell of its end. */
+struct exec_call {
+    struct mg_p2p *list;     /* [most] */
+    struct mg_event **ended; /* [most] */
+    size_t n, most;
+};
+
 struct exec {
     struct exec_config config;
     struct mg_stream *stream[SCHED_NUM_LANES]; /* NULL: no chunk has the lane */
-    struct mg_event *end[SCHED_NUM_LANES];     /* end of a lane's work of one run */
+    struct mg_event *end[SCHED_NUM_LANES];     /* end of a stream's work of one run; NULL: an
+                                                  earlier lane has the same stream */
+    struct exec_call call;
     int peer[SCHED_NUM_LANES]; /* the other end's rank in the lane's communicator */
     int nslots;                /* of all pools */
     struct exec_slot *slot;
@@ -67,29 +81,49 @@ static int run_pass (struct exec *e, const struct sched_step *step, struct mg_er
     return 0;
 }
 
-/* Enqueue a transfer behind the last pass in its slot. */
-static int run_transfer (struct exec *e, const struct sched_step *step,
-                         struct mg_error *err)
+/* Add a transfer to the call that is being made, and put the call behind the last pass in the
+ * transfer's slot.
+ */
+static int add_transfer (struct exec *e, const struct sched_step *step, struct mg_error *err)
 {
     struct exec_slot *slot = slot_of (e, step);
     enum sched_lane lane = step->lane;
-    struct mg_p2p p2p = {
+    struct exec_call *call = &e->call;
+
+    if (call->n == call->most)
+        return mg_error_set (err, EINVAL, "a call of more than %zu transfers", call->most);
+    call->list[call->n] = (struct mg_p2p){
         .kind = sched_lane_receives (lane) ? MG_RECV : MG_SEND,
         .peer = e->peer[lane],
         .buf = slot->buffer[lane_buffer[lane]],
         .count = e->config.count,
         .dtype = e->config.dtype,
     };
-    int rc;
+    call->ended[call->n++] = slot->lane[lane];
+    return mg_stream_wait_event (e->stream[lane], slot->pass, err);
+}
 
-    rc = mg_stream_wait_event (e->stream[lane], slot->pass, err);
-    if (rc < 0)
+/* Enqueue the call, whose last transfer is on the lane. */
+static int start_call (struct exec *e, enum sched_lane lane, struct mg_error *err)
+{
+    struct exec_call *call = &e->call;
+
+    if (mg_comm_p2p (e->config.lane[lane], call->list, (int)call->n, e->stream[lane], err) < 0)
         return -1;
-    rc = mg_comm_p2p (e->config.lane[lane], &p2p, 1, e->stream[lane], err);
-    if (rc < 0)
-        return -1;
-    mg_event_record (slot->lane[lane], e->stream[lane]);
+    for (size_t i = 0; i < call->n; i++)
+        mg_event_record (call->ended[i], e->stream[lane]);
     return 0;
+}
+
+/* A transfer; the call is enqueued with its last one. */
+static int run_transfer (struct exec *e, const struct sched_step *step, bool last,
+                         struct mg_error *err)
+{
+    if (!step->joins)
+        e->call.n = 0;
+    if (add_transfer (e, step, err) < 0)
+        return -1;
+    return last ? start_call (e, step->lane, err) : 0;
 }
 
 /* Let what comes next follow the slot's last transfer on the step's lane.  A gradient that
@@ -105,7 +139,9 @@ static int run_wait (struct exec *e, const struct sched_step *step, struct mg_er
     return mg_stream_wait_event (stream, slot_of (e, step)->lane[step->lane], err);
 }
 
-static int run_step (struct exec *e, const struct sched_step *step, struct mg_error *err)
+/* 'joined': the next step is a transfer of the same call. */
+static int run_step (struct exec *e, const struct sched_step *step, bool joined,
+                     struct mg_error *err)
 {
     switch (step->op) {
     case SCHED_FWD:
@@ -115,7 +151,7 @@ static int run_step (struct exec *e, const struct sched_step *step, struct mg_er
     case SCHED_SEND_FWD:
     case SCHED_RECV_BWD:
     case SCHED_SEND_BWD:
-        return run_transfer (e, step, err);
+        return run_transfer (e, step, !joined, err);
     case SCHED_WAIT_FWD:
     case SCHED_SENT_FWD:
     case SCHED_WAIT_BWD:
@@ -133,7 +169,7 @@ static int join_lanes (struct exec *e, struct mg_error *err)
     for (int i = 0; i < SCHED_NUM_LANES; i++) {
         int rc;
 
-        if (!e->stream[i])
+        if (!e->end[i])
             continue;
         mg_event_record (e->end[i], e->stream[i]);
         rc = mg_stream_wait_event (e->config.compute, e->end[i], err);
@@ -153,6 +189,7 @@ static int check_list (const struct exec *e, const struct schedule *list,
     const struct schedule *s = e->config.schedule;
     bool same = list->shape.pp == s->shape.pp && list->shape.rank == s->shape.rank
                 && list->chunks == s->chunks && list->pools == s->pools
+                && list->shape.grouped == s->shape.grouped
                 && (list->shape.forward_only || !s->shape.forward_only);
 
     for (int c = 0; c < s->chunks && same; c++)
@@ -161,7 +198,7 @@ static int check_list (const struct exec *e, const struct schedule *list,
     if (!same)
         return mg_error_set (err, EINVAL,
                              "schedule: the list is not one that the executor was "
-                             "made for: it has other ranks, chunks, slots or directions");
+                             "made for: it has other ranks, chunks, slots, directions or calls");
     return 0;
 }
 
@@ -181,7 +218,7 @@ static int enter_capture (struct exec *e, struct mg_error *err)
 {
     exec_follow (e);
     for (int i = 0; i < SCHED_NUM_LANES; i++) {
-        if (e->stream[i] && mg_stream_wait_event (e->stream[i], e->slot[0].pass, err) < 0)
+        if (e->end[i] && mg_stream_wait_event (e->stream[i], e->slot[0].pass, err) < 0)
             return -1;
     }
     return 0;
@@ -210,7 +247,7 @@ int exec_run_list (struct exec *e, const struct schedule *s, struct mg_error *er
         graph_place ("pipeline", sched_op_names[step->op]);
         if (a->trace)
             a->trace (a->arg, step, true);
-        rc = run_step (e, step, err);
+        rc = run_step (e, step, i + 1 < s->nsteps && s->step[i + 1].joins, err);
         if (rc < 0)
             return mg_error_prefix (err, "pipeline rank %d, step %zu, %s microbatch %d",
                                     s->shape.rank, i, sched_op_names[step->op],
@@ -226,7 +263,8 @@ void exec_destroy (struct exec *e)
     if (e) {
         int saved_errno = errno;
         for (int i = 0; i < SCHED_NUM_LANES; i++) {
-            mg_stream_destroy (e->stream[i]);
+            if (e->end[i])
+                mg_stream_destroy (e->stream[i]);
             mg_event_destroy (e->end[i]);
         }
         for (int i = 0; i < e->nslots && e->slot; i++) {
@@ -234,6 +272,8 @@ void exec_destroy (struct exec *e)
             for (int k = 0; k < SCHED_NUM_LANES; k++)
                 mg_event_destroy (e->slot[i].lane[k]);
         }
+        free (e->call.list);
+        free (e->call.ended);
         free (e->slot);
         free (e);
         errno = saved_errno;
@@ -255,16 +295,44 @@ static void find_ends (const struct exec_config *config, enum sched_lane lane, i
     }
 }
 
+/* The stream that the lane shares with earlier ones, NULL: there is none. */
+static struct mg_stream *find_stream (const struct exec *e)
+{
+    for (int i = 0; i < SCHED_NUM_LANES && e->config.schedule->shape.grouped; i++) {
+        if (e->stream[i])
+            return e->stream[i];
+    }
+    return NULL;
+}
+
 static int create_lane (struct exec *e, enum sched_lane lane, struct mg_error *err)
 {
+    bool grouped = e->config.schedule->shape.grouped;
     int own;
 
-    if (!(e->stream[lane] = mg_stream_create (e->config.device, MG_STREAM_COMM,
-                                              stream_names[lane], err))
-        || !(e->end[lane] = mg_event_create (e->config.device, err)))
-        return -1;
     find_ends (&e->config, lane, &own, &e->peer[lane]);
-    return 0;
+    if ((e->stream[lane] = find_stream (e)))
+        return 0;
+    if (!(e->end[lane] = mg_event_create (e->config.device, err)))
+        return -1;
+    e->stream[lane] = mg_stream_create (e->config.device, MG_STREAM_COMM,
+                                        grouped ? grouped_name : stream_names[lane], err);
+    return e->stream[lane] ? 0 : -1;
+}
+
+/* Room for the largest call.  Between two passes, a grouped list sends the output and receives the
+ * gradient of each slot at most once.  Before that it receives one input, and sends one gradient.
+ */
+static int create_call (struct exec *e, struct mg_error *err)
+{
+    struct exec_call *call = &e->call;
+
+    call->most = 2 * (size_t)e->nslots + 2;
+    if ((call->list = calloc (call->most, sizeof (*call->list)))
+        && (call->ended = calloc (call->most, sizeof (*call->ended))))
+        return 0;
+    return mg_error_set (err, ENOMEM, "schedule: out of memory for calls of %zu transfers",
+                         call->most);
 }
 
 /* Address of a slot's buffer, which is the same for all chunks that use the slot. */
@@ -346,7 +414,10 @@ static int check_comm (const struct exec_config *config, enum sched_lane lane,
         return mg_error_set (err, EINVAL, "schedule: no communicator for %s of %d stages",
                              text, shape->pp * config->schedule->chunks);
     find_ends (config, lane, &own, &peer);
-    if ((mg_comm_size (comm) != shape->pp && mg_comm_size (comm) != 2)
+    if (shape->grouped && comm != config->lane[SCHED_LANE_RECV_FWD])
+        return mg_error_set (err, EINVAL, "schedule: the calls of a grouped list want one "
+                             "communicator, not %s for %s", mg_comm_name (comm), text);
+    if ((mg_comm_size (comm) != shape->pp && (mg_comm_size (comm) != 2 || shape->grouped))
         || mg_comm_rank (comm) != own)
         return mg_error_set (err, EINVAL,
                              "schedule: made for rank %d of %d, communicator %s of %s is "
@@ -393,10 +464,8 @@ struct exec *exec_create (const struct exec_config *config, struct mg_error *err
 {
     const struct schedule *s = config->schedule;
     struct exec *e;
-    int rc;
 
-    rc = check_config (config, err);
-    if (rc < 0)
+    if (check_config (config, err) < 0)
         return NULL;
     if (!(e = calloc (1, sizeof (*e)))) {
         mg_error_set (err, ENOMEM, "schedule: out of memory");
@@ -408,8 +477,7 @@ struct exec *exec_create (const struct exec_config *config, struct mg_error *err
         mg_error_set (err, ENOMEM, "schedule: out of memory for %d slots", e->nslots);
         goto error;
     }
-    rc = create_slots (e, err);
-    if (rc < 0)
+    if (create_call (e, err) < 0 || create_slots (e, err) < 0)
         goto error;
     return e;
 error:

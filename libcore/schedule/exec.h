@@ -2,7 +2,8 @@
  *
  * The executor knows streams, events and transfers, not models: the passes are callbacks.
  * Each lane (lane.h) has a comm stream of its own, and a communicator of its own where
- * communicators are serial, so that a receive that is posted early never blocks a send.
+ * communicators are serial, so that a receive that is posted early never blocks a send.  The lanes
+ * of grouped lists share one comm stream and one communicator of all ranks of the pipeline.
  */
 #ifndef LIBCORE_SCHEDULE_EXEC_H
 #define LIBCORE_SCHEDULE_EXEC_H
@@ -53,7 +54,8 @@ struct exec_config {
     /* The communicator of each lane.  It is the lane's own, of the lane's two ranks, or one
      * of all ranks of the pipeline that lanes share; its members are in the order of their
      * pipeline ranks.  Lanes may share what schedule_check_comms() says they may.  An entry
-     * is not used if no chunk of the list has the lane.
+     * is not used if no chunk of the list has the lane.  In a grouped list, all entries are
+     * the same communicator, of all ranks.
      */
     struct mg_comm *lane[SCHED_NUM_LANES];
     size_t count; /* elements of the tensor between two stages, see exec_set_count() */
@@ -82,7 +84,8 @@ int exec_run (struct exec *exec, struct mg_error *err);
 
 /* Run another list of the rank, for example with fewer microbatches.  The list must have
  * the chunks, pools and slots of the schedule that the executor was made for
- * (schedule_grow_slots()), and no backward passes if that schedule has none.
+ * (schedule_grow_slots()), and no backward passes if that schedule has none.  Both lists are
+ * grouped, or neither is.
  */
 int exec_run_list (struct exec *exec, const struct schedule *list, struct mg_error *err);
 

@@ -10,6 +10,11 @@
  * every later operation on the communicator until the receive has met its send.  So with serial
  * communicators each lane needs one of its own, whose members are its two ranks.  If transfers on
  * a communicator may pass each other, as MPI's do, lanes may share it.
+ *
+ * A device has one queue if a rank's passes and calls run one after the other in the order of
+ * enqueuing, whatever their streams and communicators.  CUDA does not promise more: streams
+ * share hardware queues, whose number is limited.  Then a receive that is posted ahead blocks
+ * everything, and communicators of their own do not help lanes; grouped lists do (schedule.h).
  */
 #ifndef LIBCORE_SCHEDULE_LANE_H
 #define LIBCORE_SCHEDULE_LANE_H
@@ -56,6 +61,7 @@ enum sched_sharing {
 struct sched_comms {
     enum sched_sharing sharing;
     bool serial;
+    bool one_queue; /* of the device */
 };
 
 /* True if one communicator carries both lanes. */

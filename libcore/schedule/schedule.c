@@ -6,14 +6,30 @@
  * ahead: with it the sender never waits for the receiver's host, and a second one would
  * only bind a slot earlier.  (Gradients that come early to the last rank are the one
  * exception.)
+ *
+ * Grouped lists.  Every transfer gets a moment on the clock of all ranks (moments.h): not before
+ * the end of the pass that makes the tensor, and before the end of the pass that reads it.  Both
+ * ends make the transfer between the two passes of their rank whose ends enclose the moment.  So
+ * the call between two passes has the moments from the end of the one, 'from', to the end of the
+ * other.  Such calls end, whatever the moments are: a call starts when the rank's call before it
+ * has ended, which needs the starts of the calls at its other ends.  Each of these encloses a
+ * moment of the call before, and so has an earlier 'from' than the call itself.  So calls cannot
+ * wait for each other in a circle.
+ *
+ * An activation is sent as late as possible, so that the receiver needs no slot before its own
+ * pass does; the sender keeps the output until its backward pass.  A gradient is sent as early as
+ * possible, since it leaves the slot's only buffer, which may soon be used again; the receiver's
+ * slot has had a buffer for it since its forward pass.
  */
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "libcore/schedule/moments.h"
 #include "libcore/schedule/schedule.h"
 
 const char *const sched_op_names[SCHED_NUM_OPS] = {
@@ -44,6 +60,14 @@ struct sent {
 /* What the builder knows of one slot: its output and its gradient on their way. */
 struct outbox {
     struct sent fwd, bwd;
+    bool unsent; /* grouped: the send of an output is still to come */
+};
+
+/* Grouped: a transfer and its moment. */
+struct due {
+    int moment;
+    enum sched_op op;
+    size_t pass; /* that makes or reads the tensor, on this rank */
 };
 
 /* Slots of a pool that hold nothing.  Those that were used are in a ring, the one that is free
@@ -70,6 +94,10 @@ struct builder {
     size_t next_fwd, next_bwd; /* first pass whose receive is not posted */
     bool ahead_fwd;            /* a posted receive is not waited for yet */
     int ahead_bwd;             /* receives that are posted and not waited for */
+    struct moments *moments;   /* grouped */
+    struct due *due;           /* grouped: transfers in the order of moments */
+    size_t ndue, next_due;
+    bool overwritten; /* grouped: a slot was needed before its output was sent */
 };
 
 int schedule_input_peer (const struct schedule *s, int chunk)
@@ -192,6 +220,12 @@ static bool has_output (const struct schedule *s, int chunk)
     return schedule_output_peer (s, chunk) != NONE;
 }
 
+static int no_memory (const struct builder *b, struct mg_error *err)
+{
+    return mg_error_set (err, ENOMEM, "schedule %s: out of memory for %zu passes",
+                         b->kind->name, b->npasses);
+}
+
 static struct cell *cell_of (struct builder *b, const struct sched_pass *p)
 {
     return &b->cell[(size_t)p->chunk * b->s->shape.microbatches + p->microbatch];
@@ -289,6 +323,7 @@ static void wait_sent_fwd (struct builder *b, int chunk, int slot)
 {
     struct sent *sent = &outbox_of (b, chunk, slot)->fwd;
 
+    b->overwritten |= outbox_of (b, chunk, slot)->unsent;
     if (sent->microbatch != NONE)
         emit (b, SCHED_SENT_FWD, sent->microbatch, sent->chunk, slot);
     sent->microbatch = NONE;
@@ -352,7 +387,7 @@ static void post_fwd (struct builder *b)
 {
     const struct sched_pass *p;
 
-    if (b->ahead_fwd)
+    if (b->ahead_fwd || b->s->shape.grouped)
         return;
     b->next_fwd = find_receive (b, b->next_fwd, false);
     if (b->next_fwd == b->npasses || !has_room (b, b->next_fwd))
@@ -382,7 +417,7 @@ static int most_ahead (const struct builder *b)
  */
 static void post_bwd (struct builder *b)
 {
-    while (b->ahead_bwd < most_ahead (b)) {
+    while (b->ahead_bwd < most_ahead (b) && !b->s->shape.grouped) {
         const struct sched_pass *p;
         int slot;
 
@@ -418,7 +453,9 @@ static void add_forward (struct builder *b, const struct sched_pass *p)
     wait_sent_fwd (b, p->chunk, cell->slot);
     emit (b, SCHED_FWD, p->microbatch, p->chunk, cell->slot);
     cell->forward = true;
-    if (has_output (s, p->chunk))
+    if (has_output (s, p->chunk) && s->shape.grouped)
+        outbox_of (b, p->chunk, cell->slot)->unsent = true;
+    else if (has_output (s, p->chunk))
         send_fwd (b, p, cell->slot);
     if (s->shape.forward_only)
         release_slot (b, p);
@@ -439,9 +476,115 @@ static void add_backward (struct builder *b, const struct sched_pass *p)
     }
     emit (b, SCHED_BWD, p->microbatch, p->chunk, cell->slot);
     cell->backward = true;
-    if (has_input (s, p->chunk))
+    if (has_input (s, p->chunk) && !s->shape.grouped)
         send_bwd (b, p, cell->slot);
     release_slot (b, p);
+}
+
+/* --- grouped lists --- */
+
+/* The moment of a transfer of the pass: an activation's is the begin of the pass that reads
+ * it, a gradient's the end of the pass that has made it.
+ */
+static int moment_of (const struct builder *b, const struct sched_pass *p, enum sched_op op)
+{
+    int stage = p->chunk * b->s->shape.pp + b->s->shape.rank;
+
+    switch (op) {
+    case SCHED_RECV_FWD:
+        return moments_begin (b->moments, stage, p->microbatch, false);
+    case SCHED_SEND_FWD:
+        return moments_begin (b->moments, stage + 1, p->microbatch, false);
+    case SCHED_RECV_BWD:
+        return moments_end (b->moments, stage + 1, p->microbatch, true);
+    default:
+        return moments_end (b->moments, stage, p->microbatch, true);
+    }
+}
+
+/* Both ends have the same order: two transfers from one rank to another that are due at one moment
+ * go in different directions of the model.
+ */
+static int compare_due (const void *a, const void *b)
+{
+    const struct due *x = a, *y = b;
+
+    if (x->moment != y->moment)
+        return x->moment < y->moment ? -1 : 1;
+    return (int)x->op - (int)y->op;
+}
+
+/* List all transfers of this rank. */
+static int list_due (struct builder *b, struct mg_error *err)
+{
+    static const enum sched_op ops[2][2] = { { SCHED_RECV_FWD, SCHED_SEND_FWD },
+                                             { SCHED_RECV_BWD, SCHED_SEND_BWD } };
+
+    if (!(b->moments = moments_create (b->kind, &b->s->shape, err)))
+        return -1;
+    if (!(b->due = calloc (2 * b->npasses, sizeof (*b->due))))
+        return no_memory (b, err);
+    for (size_t i = 0; i < b->npasses; i++) {
+        const struct sched_pass *p = &b->pass[i];
+
+        for (int k = 0; k < 2; k++) {
+            enum sched_op op = ops[p->backward][k];
+
+            if (schedule_step_peer (b->s, op, p->chunk) != NONE)
+                b->due[b->ndue++] = (struct due){ moment_of (b, p, op), op, i };
+        }
+    }
+    qsort (b->due, b->ndue, sizeof (*b->due), compare_due);
+    return 0;
+}
+
+/* The end of the pass that comes next, INT_MAX if there is none. */
+static int next_end (const struct builder *b)
+{
+    const struct sched_pass *p = &b->pass[b->at];
+
+    return b->at == b->npasses
+               ? INT_MAX
+               : moments_end (b->moments, p->chunk * b->s->shape.pp + b->s->shape.rank,
+                              p->microbatch, p->backward);
+}
+
+static void add_transfer (struct builder *b, const struct due *due)
+{
+    const struct sched_pass *p = &b->pass[due->pass];
+
+    if (due->op == SCHED_RECV_FWD)
+        acquire_slot (b, p);
+    if (due->op == SCHED_SEND_FWD) {
+        send_fwd (b, p, cell_of (b, p)->slot);
+        outbox_of (b, p->chunk, cell_of (b, p)->slot)->unsent = false;
+    } else if (due->op == SCHED_SEND_BWD)
+        send_bwd (b, p, cell_of (b, p)->slot);
+    else
+        emit (b, due->op, p->microbatch, p->chunk, cell_of (b, p)->slot);
+}
+
+/* Add the call between two passes: the transfers that are due before the end of the next pass,
+ * behind the waits for what they overwrite.
+ */
+static void add_call (struct builder *b)
+{
+    int end = next_end (b);
+    size_t first = b->next_due, n = first;
+
+    while (n < b->ndue && b->due[n].moment < end)
+        n++;
+    for (size_t i = first; i < n; i++) {
+        const struct sched_pass *p = &b->pass[b->due[i].pass];
+
+        if (b->due[i].op == SCHED_RECV_BWD)
+            wait_sent_bwd (b, p->chunk, cell_of (b, p)->slot);
+    }
+    for (size_t i = first; i < n; i++) {
+        add_transfer (b, &b->due[i]);
+        b->s->step[b->s->nsteps - 1].joins = i > first;
+    }
+    b->next_due = n;
 }
 
 /* True if this send is the last one of its slot. */
@@ -459,6 +602,8 @@ static void add_steps (struct builder *b)
     while (b->at < b->npasses) {
         const struct sched_pass *p = &b->pass[b->at];
 
+        if (s->shape.grouped)
+            add_call (b);
         if (p->backward)
             add_backward (b, p);
         else
@@ -467,6 +612,8 @@ static void add_steps (struct builder *b)
         post_fwd (b);
         post_bwd (b);
     }
+    if (s->shape.grouped)
+        add_call (b);
     for (size_t i = 0, n = s->nsteps; i < n; i++) {
         struct sched_step p = s->step[i];
         const struct outbox *outbox = outbox_of (b, p.chunk, p.slot);
@@ -524,12 +671,6 @@ static int count_slots (struct builder *b, int *live, struct mg_error *err)
             s->slots[s->pool[p->chunk]] = live[s->pool[p->chunk]];
     }
     return 0;
-}
-
-static int no_memory (const struct builder *b, struct mg_error *err)
-{
-    return mg_error_set (err, ENOMEM, "schedule %s: out of memory for %zu passes",
-                         b->kind->name, b->npasses);
 }
 
 static int check_order (struct builder *b, struct mg_error *err)
@@ -625,7 +766,12 @@ static int build (struct builder *b, struct mg_error *err)
     if (b->npasses > SIZE_MAX / STEPS_PER_PASS
         || !(s->step = calloc (b->npasses * STEPS_PER_PASS, sizeof (*s->step))))
         return no_memory (b, err);
+    if (s->shape.grouped && list_due (b, err) < 0)
+        return -1;
     add_steps (b);
+    if (b->overwritten)
+        return mg_error_set (err, EINVAL, "schedule %s: rank %d has too few slots to keep outputs "
+                             "until they are sent", b->kind->name, s->shape.rank);
     return 0;
 }
 
@@ -637,6 +783,8 @@ static void builder_release (struct builder *b)
         free (b->avail[p].slot);
         free (b->avail[p].users);
     }
+    moments_destroy (b->moments);
+    free (b->due);
     free (b->outbox);
     free (b->avail);
     free (b->cell);

@@ -38,6 +38,7 @@ struct sched_step {
     int slot;  /* activation slot, of those that the chunk may use */
     int peer;  /* pipeline rank of the other end of a transfer, -1: none */
     enum sched_lane lane; /* of a transfer, and of the wait for a transfer */
+    bool joins; /* a transfer of the same call as the step before; see sched_shape.grouped */
 };
 
 struct sched_shape {
@@ -45,6 +46,12 @@ struct sched_shape {
     int rank;         /* pipeline rank */
     int microbatches; /* at least 1 */
     bool forward_only;
+    /* The transfers between two passes are one call, a list of sends and receives that start
+     * together (mg_comm_p2p()), and all calls are on one communicator of the pipeline.  The calls
+     * of a grouped list end even if each rank runs its passes and calls one at a time
+     * (sched_comms.one_queue).  If the list is not grouped, each transfer is a call of its own.
+     */
+    bool grouped;
 };
 
 /* One forward or backward pass in the order of a schedule. */
@@ -175,9 +182,12 @@ bool schedule_has_lane (const struct schedule *s, int chunk, enum sched_lane lan
  * The check runs the lists against each other.  A rank takes its steps in order; posting a transfer
  * takes no time.  The n-th send from one rank to another on a communicator meets the n-th receive
  * there.  The two transfers end together when both are posted and every earlier transfer of their
- * lane has ended on both ranks.  If the communicators are serial, every earlier transfer of the
- * communicator must also have ended on both ranks.  So lists that pass cannot deadlock on a network
- * without buffers, nor in exec.h, which enforces no other order.
+ * lane has ended on both ranks.  If the communicators are serial, every earlier call of the
+ * communicator must also have ended on both ranks; the calls of grouped lists are always serial.
+ * A call ends when all of its transfers have ended, and a wait for one of them is a wait for the
+ * call.  In one queue, a step that does not join the call before it is taken when that call has
+ * ended.  So lists that pass cannot deadlock on a network without buffers, nor in exec.h, which
+ * enforces no other order.
  *
  * 'all' has 'pp' entries: all[r] is the list of rank r.  -1 with EINVAL (EDEADLK for waits) and a
  * text that names the ranks, the steps and the lane.
@@ -185,10 +195,11 @@ bool schedule_has_lane (const struct schedule *s, int chunk, enum sched_lane lan
 int schedule_check_comms (struct schedule *const *all, int pp,
                           const struct sched_comms *comms, struct mg_error *err);
 
-/* The same for serial communicators, one for each lane.  Lists that pass are also right if lanes
- * share communicators that are not serial.  The exception is SCHED_COMM_ONE on two ranks with
- * several chunks: there, activations and gradients both go from one rank to the other on one
- * communicator.
+/* The same for the communicators that a run has.  Grouped lists are checked in one queue, with one
+ * communicator.  Other lists are checked with serial communicators, one for each lane.  Such lists
+ * are also right if lanes share communicators that are not serial.  The exception is SCHED_COMM_ONE
+ * on two ranks with several chunks: there, activations and gradients both go from one rank to the
+ * other on one communicator.
  */
 int schedule_check (struct schedule *const *all, int pp, struct mg_error *err);
 

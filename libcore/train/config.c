@@ -307,12 +307,21 @@ static bool wants_graphs (const struct train_args *args)
     return graph_args_read (&margs, &graphs, NULL) == 0 && graphs.impl != GRAPH_ARGS_NONE;
 }
 
+/* Rules between the two are checked later. */
+static enum job_transfers set_transfers (const struct train_args *args)
+{
+    if (args->no_overlap_p2p)
+        return JOB_TRANSFERS_GROUPED;
+    return args->overlap_p2p ? JOB_TRANSFERS_LANES : JOB_TRANSFERS_BY_DEVICE;
+}
+
 void run_config_init (struct run_config *c, const struct train_args *args)
 {
     *c = (struct run_config){
         .args = args,
         .job = { .timeout = args->timeout_minutes * 60,
                  .optimizer_instances = args->optimizer_instances,
+                 .transfers = set_transfers (args),
                  .device = args->device,
                  .graphs = wants_graphs (args),
                  .comm = run_config_backend (args),

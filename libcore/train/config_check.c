@@ -65,6 +65,9 @@ static int check_process (const struct train_args *args, struct mg_error *err)
     if (args->exit_on_signal && args->ignore_signals)
         return mg_error_set (err, EINVAL, "--exit-signal-handler and --no-exit-signal-handler "
                              "exclude each other");
+    if (args->overlap_p2p && args->no_overlap_p2p)
+        return mg_error_set (err, EINVAL, "--overlap-p2p-communication and its --no- exclude each "
+                             "other");
     if (args->check_nan && args->no_check_nan)
         return mg_error_set (err, EINVAL, "--check-for-nan-in-loss-and-grad and its --no- "
                              "exclude each other");

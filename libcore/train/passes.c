@@ -140,6 +140,7 @@ static struct sched_shape shape_of (const struct passes *p, int64_t num_microbat
         .pp = grid_size (grid, false, MG_AXIS_PP),
         .rank = grid_coord (grid, false, MG_AXIS_PP, job_rank (p->job)),
         .microbatches = (int)num_microbatches,
+        .grouped = job_groups_transfers (p->job),
     };
 }
 

@@ -141,6 +141,9 @@ static const struct {
       "--use-tp-pp-dp-mapping, --account-for-embedding-in-pipeline-split have no effect with "
       "pipeline-parallel size 1\n" },
     { { "--use-tp-pp-dp-mapping", "--pipeline-model-parallel-size=2" }, "" },
+    { { "--no-overlap-p2p-communication" },
+      "--no-overlap-p2p-communication has no effect with pipeline-parallel size 1\n" },
+    { { "--overlap-p2p-communication", "--pipeline-model-parallel-size=2" }, "" },
     { { EXPERTS, "--moe-per-layer-logging" },
       "--moe-per-layer-logging has no effect without --tensorboard-dir\n" },
     { { EXPERTS, "--moe-per-layer-logging", "--tensorboard-dir=d" }, "" },

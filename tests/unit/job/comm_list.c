@@ -63,6 +63,36 @@ static void make (struct comm_list *list, const struct handshake_groups *groups,
     grid_destroy (grid);
 }
 
+/* Grouped transfers need the communicator of the pipeline alone: four fewer on a middle rank, if
+ * communicators are serial, and one fewer with virtual stages on two ranks, if they are not.
+ */
+static void test_grouped (struct handshake_groups groups)
+{
+    struct comm_list lanes, list;
+    int bad = 0, saved = 0, most = 0;
+
+    for (int i = 0; i < 8; i++) {
+        groups.geometry.pp = i < 4 ? 2 : 4;
+        groups.geometry.vpp = i / 2 % 2 ? 2 : 1;
+        for (int rank = 0; rank < groups.geometry.world; rank++) {
+            groups.groups_transfers = false;
+            make (&lanes, &groups, rank, i % 2);
+            groups.groups_transfers = true;
+            make (&list, &groups, rank, i % 2);
+            bad += count_bad (&list, rank);
+            bad += !find (&list, "pp");
+            for (int k = 0; k < list.n; k++)
+                bad += list.item[k].lane.name != NULL
+                       || list.item[k].tag == COMM_TAG_PP_BACKWARD;
+            saved = lanes.n - list.n;
+            most = saved > most ? saved : most;
+            bad += saved < (i % 2 ? 2 : i == 2);
+        }
+    }
+    is_int (bad, 0, "grouped transfers: no communicators of lanes");
+    is_int (most, 4, "four communicators fewer");
+}
+
 static void test_items (void)
 {
     struct handshake_groups groups = groups_of (2, 2, 2, 2, 32);
@@ -82,6 +112,7 @@ static void test_items (void)
             && find (&list, "edp-instances") && !find (&list, "pp-fwd-in"), "all kinds and parts");
     make (&list, &groups, 5, true);
     ok (find (&list, "pp-fwd-out") && find (&list, "pp-fwd-out")->lane.name, "lanes if serial");
+    test_grouped (groups);
     groups.kinds = JOB_GROUP (GROUP_TP) | JOB_GROUP (GROUP_ETP);
     make (&list, &groups, 5, true);
     is_int (list.n, 2, "two that were named");

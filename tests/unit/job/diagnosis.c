@@ -190,6 +190,21 @@ static void test_transfer (const struct grid *grid)
            "s");
 }
 
+/* A call with several transfers waits for both neighbours. */
+static void test_grouped (const struct grid *grid)
+{
+    struct diagnosis_rank rank[N];
+
+    fill (rank);
+    for (int r = 4; r < N; r++)
+        rank[r].state.wait = (struct record){ .name = "pp", .call = MG_CALL_P2P, .peer = 1,
+                                              .more = 2, .other = 0, .dtype = MG_FLOAT32,
+                                              .count = 4 };
+    check (rank, grid, "late",
+           "late\n  ranks 0-3: in iteration 3, waiting in all-reduce #5 on world, 2.0 s\n"
+           "  ranks 4-7: in iteration 3, waiting in transfers on pp, for ranks 0-3, 2.0 s");
+}
+
 int main (void)
 {
     struct grid *grid = make_grid ();
@@ -202,6 +217,7 @@ int main (void)
     test_mismatch (grid);
     test_order (grid);
     test_transfer (grid);
+    test_grouped (grid);
     grid_destroy (grid);
     return done_testing ();
 }

@@ -48,9 +48,11 @@ static void one_rank (void)
 }
 
 /* A planned rank's job with these groups, two instances and levels of the cp group. */
-static struct job *plan_groups (uint32_t groups)
+static struct job *plan_transfers (uint32_t groups, enum job_transfers transfers,
+                                   const char *device)
 {
     struct job_config config = { .timeout = 5, .threads = 1, .groups = groups, .comm = "plan",
+                                 .transfers = transfers, .device = device,
                                  .optimizer_instances = 2, .context_inner = 2 };
     struct mg_error err = { "" };
     struct job *job;
@@ -61,6 +63,36 @@ static struct job *plan_groups (uint32_t groups)
         || !(job = job_create (&config, &err)))
         bail_out ("%s", err.text);
     return job;
+}
+
+static struct job *plan_groups (uint32_t groups)
+{
+    return plan_transfers (groups, JOB_TRANSFERS_BY_DEVICE, NULL);
+}
+
+/* Transfers are grouped if the caller says so; if not, the device's name decides. */
+static void grouped_transfers (void)
+{
+    static const struct {
+        enum job_transfers transfers;
+        const char *device;
+        bool grouped;
+    } rows[] = {
+        { JOB_TRANSFERS_BY_DEVICE, NULL, false },   { JOB_TRANSFERS_BY_DEVICE, "cpu", false },
+        { JOB_TRANSFERS_BY_DEVICE, "cuda", true },  { JOB_TRANSFERS_BY_DEVICE, "cuda:1", true },
+        { JOB_TRANSFERS_GROUPED, NULL, true },      { JOB_TRANSFERS_GROUPED, "cuda", true },
+        { JOB_TRANSFERS_LANES, NULL, false },       { JOB_TRANSFERS_LANES, "cuda", false },
+    };
+
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        struct job *job = plan_transfers (JOB_GROUP (GROUP_PP), rows[i].transfers,
+                                          rows[i].device);
+
+        is_int (job_groups_transfers (job), rows[i].grouped, "transfers %d, device %s",
+                (int)rows[i].transfers, rows[i].device ? rows[i].device : "of the default");
+        ok (job_comm_lane (job, true, 1, 0) == job_comm (job, GROUP_PP), "on one communicator");
+        job_destroy (job);
+    }
 }
 
 /* The job makes communicators of the groups that are named, and no other. */
@@ -182,6 +214,7 @@ int main (void)
     one_rank ();
     levels ();
     named_groups ();
+    grouped_transfers ();
     borrowed_bootstrap ();
     test_badparam ();
     return done_testing ();

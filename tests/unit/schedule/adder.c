@@ -171,31 +171,36 @@ const struct sched_kind test_kinds[NUM_KINDS] = {
     [KIND_LATE] = { .name = "late", .chunks = 3, .order = order_late },
 };
 
-struct schedule *make_pooled (const struct sched_kind *kind, int pp, int rank,
-                              int microbatches, bool forward_only)
+static struct schedule *make (const struct sched_kind *kind, const struct sched_shape *shape,
+                              bool pooled)
 {
-    struct sched_shape shape = { pp, rank, microbatches, forward_only };
     int pool[ADDER_CHUNKS] = { 0 };
     struct mg_error err;
     struct schedule *s;
 
-    if (rank == pp - 1)
+    if (shape->rank == shape->pp - 1)
         pool[kind->chunks - 1] = kind->chunks > 1;
-    if (!(s = schedule_create_pooled (kind, &shape, pool, &err)))
+    if (!(s = schedule_create_pooled (kind, shape, pooled ? pool : NULL, &err)))
         bail_out ("%s", err.text);
     return s;
+}
+
+struct schedule *make_pooled (const struct sched_kind *kind, int pp, int rank,
+                              int microbatches, bool forward_only)
+{
+    return make (kind, &(struct sched_shape){ pp, rank, microbatches, forward_only, false }, true);
 }
 
 struct schedule *make_schedule (const struct sched_kind *kind, int pp, int rank,
                                 int microbatches, bool forward_only)
 {
-    struct sched_shape shape = { pp, rank, microbatches, forward_only };
-    struct mg_error err;
-    struct schedule *s = schedule_create (kind, &shape, &err);
+    return make (kind, &(struct sched_shape){ pp, rank, microbatches, forward_only, false }, false);
+}
 
-    if (!s)
-        bail_out ("%s", err.text);
-    return s;
+struct schedule *make_grouped (const struct sched_kind *kind, int pp, int rank, int microbatches,
+                               bool forward_only, bool pooled)
+{
+    return make (kind, &(struct sched_shape){ pp, rank, microbatches, forward_only, true }, pooled);
 }
 
 void set_create (struct set *set, const struct sched_kind *kind, int pp, int microbatches,
@@ -205,6 +210,14 @@ void set_create (struct set *set, const struct sched_kind *kind, int pp, int mic
     for (int r = 0; r < pp; r++)
         set->all[r] = (pooled ? make_pooled : make_schedule) (kind, pp, r, microbatches,
                                                               forward_only);
+}
+
+void set_create_grouped (struct set *set, const struct sched_kind *kind, int pp, int microbatches,
+                         bool forward_only, bool pooled)
+{
+    set->pp = pp;
+    for (int r = 0; r < pp; r++)
+        set->all[r] = make_grouped (kind, pp, r, microbatches, forward_only, pooled);
 }
 
 void set_destroy (struct set *set)

@@ -44,6 +44,10 @@ struct schedule *make_schedule (const struct sched_kind *kind, int pp, int rank,
 struct schedule *make_pooled (const struct sched_kind *kind, int pp, int rank,
                               int microbatches, bool forward_only);
 
+/* A grouped list (schedule.h), with or without the one pool. */
+struct schedule *make_grouped (const struct sched_kind *kind, int pp, int rank, int microbatches,
+                               bool forward_only, bool pooled);
+
 enum { MAX_PP = 8 };
 
 /* The schedules of all ranks of a pipeline. */
@@ -55,6 +59,8 @@ struct set {
 /* Makes them with make_pooled() if 'pooled', else with make_schedule().  pp is at most MAX_PP. */
 void set_create (struct set *set, const struct sched_kind *kind, int pp, int microbatches,
                  bool forward_only, bool pooled);
+void set_create_grouped (struct set *set, const struct sched_kind *kind, int pp, int microbatches,
+                         bool forward_only, bool pooled);
 void set_destroy (struct set *set);
 
 /* Returns the place of the first step 'op' of a microbatch; the test ends if there is none. */

@@ -2,7 +2,8 @@
  *
  * Without arguments: one rank.  With "ranks", under a launcher: a pipeline of $PP_SIZE
  * ranks, of which rank 0 reports for all.  With "lanes" the same, with the communicators
- * that a job has where they are serial: one for each lane.
+ * that a job has where they are serial: one for each lane.  With "grouped" the same, with grouped
+ * lists on the communicator of the pipeline.
  */
 
 #include <errno.h>
@@ -160,7 +161,7 @@ static void set_lanes (struct exec_config *config, const struct place *p)
 /* One rank: without transfers, then with three chunks that send to each other. */
 static void test_one_rank (struct place *p)
 {
-    static const struct sched_comms comms = { SCHED_COMM_DIRECTION, false };
+    static const struct sched_comms comms = { SCHED_COMM_DIRECTION, false, false };
     struct exec_config config = { .device = p->device, .compute = p->compute };
     static struct model model;
     int bad = 0;
@@ -192,6 +193,27 @@ static void test_one_rank (struct place *p)
         }
         is_int (bad, 0, "three chunks on one rank, backward %s", test_kinds[k].name);
     }
+}
+
+/* Grouped lists: one rank that sends to itself, on one communicator. */
+static void test_grouped (struct place *p)
+{
+    struct exec_config config = { .device = p->device, .compute = p->compute };
+    static struct model model;
+    int bad = 0;
+
+    for (int i = 0; i < SCHED_NUM_LANES; i++)
+        config.lane[i] = p->fwd;
+    for (int k = KIND_AT_ONCE; k <= KIND_LATE; k++) {
+        for (int m = 1; m <= 5; m++) {
+            struct schedule *s = make_grouped (&test_kinds[k], 1, 0, m, false, m % 2);
+
+            config.schedule = s;
+            bad += run_model (&config, &model);
+            schedule_destroy (s);
+        }
+    }
+    is_int (bad, 0, "three chunks on one rank, grouped lists");
 }
 
 /* One executor, lists of different numbers of microbatches. */
@@ -276,6 +298,7 @@ static void test_badparam (struct place *p)
 {
     struct schedule *s = make_schedule (&test_kinds[KIND_LATE], 1, 0, 2, false);
     struct schedule *two = make_schedule (&sched_1f1b, 2, 1, 1, false);
+    struct schedule *grouped = make_grouped (&test_kinds[KIND_LATE], 1, 0, 2, false, false);
     static struct model model;
     struct exec_config good = {
         .schedule = s,
@@ -315,12 +338,17 @@ static void test_badparam (struct place *p)
     refuse (&bad, "schedule: made for rank 1 of 2, communicator pp of lane forward "
                   "0 to 1 is for rank 0 of 1");
     bad = good;
+    bad.schedule = grouped;
+    refuse (&bad, "schedule: the calls of a grouped list want one communicator, not pp-back for "
+                  "lane backward 0 to 0");
+    bad = good;
     model.no_buffers = true;
     refuse (&bad, "schedule: no output buffer for chunk 0, slot 0");
     exec_destroy (NULL);
     ok (true, "NULL is destroyed");
     schedule_destroy (s);
     schedule_destroy (two);
+    schedule_destroy (grouped);
 }
 
 /* One list on all ranks of the pipeline, which rank 0 reports on. */
@@ -336,13 +364,17 @@ static void run_ranks (struct exec_config *config, struct mg_comm *pp, struct sc
     if (mg_comm_all_reduce (pp, &bad, 1, MG_INT32, MG_SUM, NULL, &err) != 0)
         bail_out ("%s", err.text);
     if (shape->rank == 0)
-        is_int (bad, 0, "pp %d, %d chunks, %d microbatches%s", shape->pp, s->chunks,
-                shape->microbatches, shape->forward_only ? ", forward only" : "");
+        is_int (bad, 0, "pp %d, %d chunks, %d microbatches%s%s", shape->pp, s->chunks,
+                shape->microbatches, shape->forward_only ? ", forward only" : "",
+                shape->grouped ? ", grouped" : "");
     schedule_destroy (s);
 }
 
 /* The linker makes the job ask here whether communicators are serial. */
 static bool serial;
+
+/* Lists are grouped. */
+static bool grouped;
 bool __wrap_comm_net_serial (const struct comm_net *net);
 
 bool __wrap_comm_net_serial (const struct comm_net *net)
@@ -361,7 +393,8 @@ static void set_job_lanes (struct exec_config *config, const struct job *job)
         struct mg_comm *comm = job_comm_lane (job, link.backward, link.from, link.to);
         const char *prefix = link.backward ? "pp-bwd-" : "pp-fwd-";
 
-        if (!comm || (strncmp (mg_comm_name (comm), prefix, strlen (prefix)) == 0) != serial
+        if (!comm || (grouped && comm != pp)
+            || (strncmp (mg_comm_name (comm), prefix, strlen (prefix)) == 0) != serial
             || mg_comm_size (comm) != (serial ? 2 : mg_comm_size (pp)))
             bail_out ("rank %d has %s of %d ranks for lane %d", mg_comm_rank (pp),
                       comm ? mg_comm_name (comm) : "nothing",
@@ -370,10 +403,20 @@ static void set_job_lanes (struct exec_config *config, const struct job *job)
     }
 }
 
+static struct schedule *make_list (const struct sched_kind *kind, int pp, int rank,
+                                   int microbatches, bool forward_only, bool pooled)
+{
+    if (grouped)
+        return make_grouped (kind, pp, rank, microbatches, forward_only, pooled);
+    return (pooled ? make_pooled : make_schedule) (kind, pp, rank, microbatches, forward_only);
+}
+
 /* All ranks of the job are one pipeline. */
 static int main_ranks (void)
 {
-    struct job_config job_config = { .timeout = 300, .threads = 1 };
+    struct job_config job_config = { .timeout = 300, .threads = 1,
+                                     .transfers = grouped ? JOB_TRANSFERS_GROUPED
+                                                          : JOB_TRANSFERS_BY_DEVICE };
     struct exec_config config = { 0 };
     struct mg_error err;
     struct job *job;
@@ -395,14 +438,15 @@ static int main_ranks (void)
     for (int m = 1; m <= 7; m++) {
         for (int forward_only = 0; forward_only <= 1; forward_only++)
             run_ranks (&config, pp,
-                       make_schedule (&sched_1f1b, mg_comm_size (pp), mg_comm_rank (pp), m,
-                                      forward_only));
+                       make_list (&sched_1f1b, mg_comm_size (pp), mg_comm_rank (pp), m,
+                                  forward_only, false));
     }
     for (int i = 0; i < 12; i++) {
         int n = mg_comm_size (pp), group = n * (1 + i / 4);
         struct sched_kind kind = sched_interleaved (2 + i / 2 % 2, group);
 
-        run_ranks (&config, pp, make_pooled (&kind, n, mg_comm_rank (pp), group + n, i % 2));
+        run_ranks (&config, pp,
+                   make_list (&kind, n, mg_comm_rank (pp), group + n, i % 2, true));
     }
     mg_stream_destroy (config.compute);
     job_destroy (job);
@@ -414,10 +458,12 @@ int main (int argc, char **argv)
     struct place place;
 
     serial = argc > 1 && strcmp (argv[1], "lanes") == 0;
-    if (serial || (argc > 1 && strcmp (argv[1], "ranks") == 0))
+    grouped = argc > 1 && strcmp (argv[1], "grouped") == 0;
+    if (serial || grouped || (argc > 1 && strcmp (argv[1], "ranks") == 0))
         return main_ranks ();
     place_create (&place);
     test_one_rank (&place);
+    test_grouped (&place);
     test_lists (&place);
     test_failure (&place);
     test_badparam (&place);

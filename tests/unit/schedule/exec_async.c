@@ -6,8 +6,10 @@
  * orders that the executor cannot foresee, as far as its events allow.  A transfer copies
  * when both its ends have come, which is as late as can be.
  *
- * Communicators are free, as MPI's, or serial, as NCCL's: then a transfer does not begin
- * before all that were enqueued on the communicator earlier have ended, on both ranks.
+ * Communicators are free, as MPI's, or serial, as NCCL's: then a call does not begin
+ * before all that were enqueued on the communicator earlier have ended, on both ranks.  The
+ * device may have one queue: then a rank runs what it has enqueued one after the other, whatever
+ * the streams.
  */
 
 #include <stdio.h>
@@ -18,9 +20,15 @@
 #include "tests/tap/tap.h"
 #include "tests/unit/schedule/adder.h"
 
-enum { MAX_RANKS = 6, MAX_STREAMS = 64, ITERATIONS = 2 };
+enum { MAX_RANKS = 6, MAX_STREAMS = 64, ITERATIONS = 2, MAX_CALL = 40 };
 
-enum op_kind { OP_PASS, OP_WAIT, OP_TRANSFER, OP_END };
+enum op_kind { OP_PASS, OP_WAIT, OP_CALL, OP_END };
+
+struct transfer {
+    struct mg_p2p p2p;
+    int number; /* of the transfers of a pair of ranks */
+    bool ended;
+};
 
 struct op {
     enum op_kind kind;
@@ -28,17 +36,19 @@ struct op {
     const struct sched_step *step;
     int iteration;
     struct mg_stream *stream; /* wait: until this stream has done 'mark' operations */
-    size_t mark;              /* end: transfers that were enqueued before */
-    struct mg_comm *comm; /* transfer */
-    struct mg_p2p p2p;
-    int number;    /* of the transfers of a pair of ranks */
+    size_t mark;              /* end: calls that were enqueued before */
+    struct mg_comm *comm; /* call */
+    struct transfer *list; /* [n] */
+    int n;
     size_t ticket; /* place in the communicator's order */
+    size_t turn;   /* place in the rank's order */
 };
 
 struct mg_stream {
     struct op *op;
     size_t tail, done, room;
     int priority;
+    struct rank *owner;
 };
 
 struct mg_event {
@@ -61,7 +71,14 @@ struct rank {
     struct mg_comm comm[SCHED_NUM_LANES]; /* lanes may share the first of them */
     struct exec *exec;
     int iteration;
+    size_t enqueued, done; /* operations on all streams */
 };
+
+/* The rank whose streams are made. */
+static struct rank *maker;
+
+/* The device has one queue. */
+static bool one_queue;
 
 /* All streams that there are, in the order of creation. */
 static struct mg_stream *streams[MAX_STREAMS];
@@ -75,6 +92,7 @@ struct mg_stream *mg_stream_create (struct mg_device *device, enum mg_stream_kin
     (void)device, (void)kind, (void)name, (void)err;
     if (!stream || num_streams == MAX_STREAMS)
         bail_out ("no more streams");
+    stream->owner = maker;
     return streams[num_streams++] = stream;
 }
 
@@ -84,6 +102,8 @@ void mg_stream_destroy (struct mg_stream *stream)
         if (streams[i] == stream)
             streams[i] = streams[--num_streams];
     }
+    for (size_t i = 0; stream && i < stream->tail; i++)
+        free (stream->op[i].list);
     if (stream)
         free (stream->op);
     free (stream);
@@ -111,6 +131,7 @@ static void enqueue (struct mg_stream *stream, struct op op)
         if (!(stream->op = realloc (stream->op, stream->room * sizeof (op))))
             bail_out ("out of memory");
     }
+    op.turn = stream->owner->enqueued++;
     stream->op[stream->tail++] = op;
 }
 
@@ -163,61 +184,91 @@ int mg_comm_rank (const struct mg_comm *comm)
 int mg_comm_p2p (struct mg_comm *comm, const struct mg_p2p *list, int n,
                  struct mg_stream *stream, struct mg_error *err)
 {
+    struct op op = { .kind = OP_CALL, .comm = comm, .n = n, .ticket = comm->enqueued++ };
+
     (void)err;
-    if (n != 1)
+    if (n < 1 || n > MAX_CALL || !(op.list = calloc ((size_t)n, sizeof (*op.list))))
         bail_out ("a list of %d transfers", n);
-    enqueue (stream, (struct op){
-                         .kind = OP_TRANSFER,
-                         .comm = comm,
-                         .p2p = *list,
-                         .number = list->kind == MG_SEND ? comm->sends[list->peer]++
-                                                         : comm->receives[list->peer]++,
-                         .ticket = comm->enqueued++,
-                     });
+    for (int i = 0; i < n; i++) {
+        int *count = list[i].kind == MG_SEND ? comm->sends : comm->receives;
+
+        op.list[i] = (struct transfer){ list[i], count[list[i].peer]++, false };
+    }
+    enqueue (stream, op);
     return 0;
 }
 
+/* The operation of a stream that may run now. */
 static struct op *first_op (const struct mg_stream *stream)
 {
-    return stream->done < stream->tail ? &stream->op[stream->done] : NULL;
+    struct op *op = stream->done < stream->tail ? &stream->op[stream->done] : NULL;
+
+    return op && (!one_queue || op->turn == stream->owner->done) ? op : NULL;
 }
 
-/* Has the transfer's turn come on its own rank? */
+static void end_op (struct mg_stream *stream)
+{
+    stream->done++;
+    stream->owner->done++;
+}
+
+/* Has the call's turn come on its own rank? */
 static bool is_next (const struct op *op)
 {
     return !op->comm->serial || op->comm->ended == op->ticket;
 }
 
-/* The other end of the transfer, if its turn has come. */
-static struct mg_stream *find_match (const struct op *a)
+/* The other end of a transfer of the call, if its turn has come. */
+static struct transfer *find_match (const struct op *call, const struct transfer *a)
 {
     for (int i = 0; i < num_streams; i++) {
         const struct op *b = first_op (streams[i]);
 
-        if (b && b->kind == OP_TRANSFER && b->p2p.kind != a->p2p.kind
-            && b->comm->id == a->comm->id && b->number == a->number && is_next (b)
-            && b->p2p.peer == a->comm->rank && a->p2p.peer == b->comm->rank)
-            return streams[i];
+        if (!b || b->kind != OP_CALL || b->comm->id != call->comm->id || !is_next (b)
+            || a->p2p.peer != b->comm->rank)
+            continue;
+        for (int k = 0; k < b->n; k++) {
+            struct transfer *t = &b->list[k];
+
+            if (t->p2p.kind != a->p2p.kind && t->number == a->number
+                && t->p2p.peer == call->comm->rank)
+                return t;
+        }
     }
     return NULL;
 }
 
-static bool run_transfer (struct mg_stream *stream, const struct op *a)
+/* True if every transfer of the call has ended. */
+static bool has_ended (const struct op *call)
 {
-    struct mg_stream *other = is_next (a) ? find_match (a) : NULL;
-    const struct op *b;
+    for (int i = 0; i < call->n; i++) {
+        if (!call->list[i].ended)
+            return false;
+    }
+    return true;
+}
 
-    if (!other)
-        return false;
-    b = first_op (other);
-    if (a->p2p.kind == MG_SEND)
-        memcpy (b->p2p.buf, a->p2p.buf, a->p2p.count * mg_dtype_size (a->p2p.dtype));
-    else
-        memcpy (a->p2p.buf, b->p2p.buf, a->p2p.count * mg_dtype_size (a->p2p.dtype));
-    stream->done++;
-    other->done++;
-    a->comm->ended++;
-    b->comm->ended++;
+/* Let those transfers of a call end whose other ends have come, and the call with the last one. */
+static bool run_call (struct mg_stream *stream, const struct op *call)
+{
+    bool moved = false;
+
+    for (int i = 0; i < call->n && is_next (call); i++) {
+        struct transfer *a = &call->list[i], *b = a->ended ? NULL : find_match (call, a);
+
+        if (!b)
+            continue;
+        if (a->p2p.kind == MG_SEND)
+            memcpy (b->p2p.buf, a->p2p.buf, a->p2p.count * mg_dtype_size (a->p2p.dtype));
+        else
+            memcpy (a->p2p.buf, b->p2p.buf, a->p2p.count * mg_dtype_size (a->p2p.dtype));
+        a->ended = b->ended = true;
+        moved = true;
+    }
+    if (!has_ended (call))
+        return moved;
+    call->comm->ended++;
+    end_op (stream);
     return true;
 }
 
@@ -246,8 +297,8 @@ static bool run_first (struct mg_stream *stream)
 
     if (!op)
         return false;
-    if (op->kind == OP_TRANSFER)
-        return run_transfer (stream, op);
+    if (op->kind == OP_CALL)
+        return run_call (stream, op);
     if (op->kind == OP_WAIT && op->stream->done < op->mark)
         return false;
     if (op->kind == OP_END)
@@ -256,7 +307,7 @@ static bool run_first (struct mg_stream *stream)
         adder_forward (&op->rank->adder, op->step, op->iteration);
     else if (op->kind == OP_PASS)
         adder_backward (&op->rank->adder, op->step, op->iteration);
-    stream->done++;
+    end_op (stream);
     return true;
 }
 
@@ -343,8 +394,12 @@ static void rank_create (struct rank *r, const struct sched_kind *kind,
                          bool pooled)
 {
     struct schedule *s
-        = (pooled ? make_pooled : make_schedule) (kind, shape->pp, shape->rank,
-                                                  shape->microbatches, shape->forward_only);
+        = shape->grouped
+              ? make_grouped (kind, shape->pp, shape->rank, shape->microbatches,
+                              shape->forward_only, pooled)
+              : (pooled ? make_pooled : make_schedule) (kind, shape->pp, shape->rank,
+                                                        shape->microbatches,
+                                                        shape->forward_only);
     struct exec_config config = {
         .schedule = s,
         .count = ADDER_NUMBERS,
@@ -353,10 +408,10 @@ static void rank_create (struct rank *r, const struct sched_kind *kind,
     };
     struct mg_error err;
 
-    *r = (struct rank){
-        .adder.schedule = s,
-        .compute = mg_stream_create (NULL, MG_STREAM_COMPUTE, "compute", &err),
-    };
+    *r = (struct rank){ .adder.schedule = s };
+    maker = r;
+    one_queue = comms->one_queue;
+    r->compute = mg_stream_create (NULL, MG_STREAM_COMPUTE, "compute", &err);
     config.compute = r->compute;
     for (int i = 0; i < SCHED_NUM_LANES; i++)
         config.lane[i] = lane_comm (r, i, shape, comms);
@@ -406,17 +461,21 @@ static int run_once (const struct sched_kind *kind, const struct sched_shape *sh
     return wrong;
 }
 
-static const struct sched_comms free_directions = { SCHED_COMM_DIRECTION, false };
-static const struct sched_comms serial_lanes = { SCHED_COMM_LANE, true };
+static const struct sched_comms free_directions = { SCHED_COMM_DIRECTION, false, false };
+static const struct sched_comms serial_lanes = { SCHED_COMM_LANE, true, false };
+static const struct sched_comms serial_one = { SCHED_COMM_ONE, true, false };
+static const struct sched_comms queue = { SCHED_COMM_ONE, true, true };
 
+/* Grouped lists are those on one communicator. */
 static void run_comms (const struct sched_kind *kind, int pp, int microbatches,
                        const struct sched_comms *comms, bool pooled)
 {
-    unsigned int seeds = pp > 4 ? 6 : 20;
+    bool grouped = comms->sharing == SCHED_COMM_ONE;
+    unsigned int seeds = comms->one_queue ? 2 : pp > 4 ? 6 : 20;
     int wrong = 0;
 
     for (int forward_only = 0; forward_only <= 1; forward_only++) {
-        struct sched_shape shape = { pp, 0, microbatches, forward_only };
+        struct sched_shape shape = { pp, 0, microbatches, forward_only, grouped };
 
         for (unsigned int seed = 1; seed <= seeds && wrong == 0; seed++) {
             wrong = run_once (kind, &shape, comms, pooled, seed);
@@ -426,31 +485,36 @@ static void run_comms (const struct sched_kind *kind, int pp, int microbatches,
     }
     is_int (wrong, 0, "%s x %d, pp %d, %d microbatches in groups of %d%s, %s, any order of "
             "streams", kind->name, kind->chunks, pp, microbatches, kind->group,
-            pooled ? ", one pool" : "", comms->serial ? "serial lanes" : "free directions");
+            pooled ? ", one pool" : "", comms->one_queue ? "grouped, one queue" : grouped
+            ? "grouped" : comms->serial ? "serial lanes" : "free directions");
 }
 
 static void run_many (const struct sched_kind *kind, int pp, int microbatches, bool pooled)
 {
     run_comms (kind, pp, microbatches, &free_directions, pooled);
     run_comms (kind, pp, microbatches, &serial_lanes, pooled);
+    run_comms (kind, pp, microbatches, &serial_one, pooled);
+    run_comms (kind, pp, microbatches, &queue, pooled);
 }
 
-/* Serial communicators that lanes share: what the checker refuses does not end, and what
- * the checker accepts does.
+/* Lists that are not grouped, on serial communicators that lanes share and in one queue: what the
+ * checker refuses does not end, and what the checker accepts does.
  */
 static void test_shared (void)
 {
     static const struct sched_comms shared[] = {
-        { SCHED_COMM_DIRECTION, true },
-        { SCHED_COMM_ONE, true },
+        { SCHED_COMM_DIRECTION, true, false },
+        { SCHED_COMM_ONE, true, false },
+        { SCHED_COMM_ONE, true, true },
+        { SCHED_COMM_LANE, true, true },
     };
     int ended = 0, stuck = 0, differ = 0;
 
-    for (int i = 0; i < 2 * 4 * 3; i++) {
-        const struct sched_comms *comms = &shared[i % 2];
-        int pp = 2 + i / 2 % 4, group = i / 8 * pp, rc;
+    for (int i = 0; i < 4 * 4 * 3; i++) {
+        const struct sched_comms *comms = &shared[i % 4];
+        int pp = 2 + i / 4 % 4, group = i / 16 * pp, rc;
         struct sched_kind kind = group ? sched_interleaved (2, group) : sched_1f1b;
-        struct sched_shape shape = { pp, 0, 3 * pp, false };
+        struct sched_shape shape = { pp, 0, 3 * pp, false, false };
         struct schedule *all[MAX_RANKS];
         bool ends;
 
@@ -464,8 +528,8 @@ static void test_shared (void)
         stuck += !ends;
         differ += ends != (rc == 0);
     }
-    ok (ended > 0 && stuck > 0, "serial communicators that lanes share: %d runs end, %d do "
-        "not", ended, stuck);
+    ok (ended > 0 && stuck > 0, "serial communicators that lanes share, and one queue: %d "
+        "runs end, %d do not", ended, stuck);
     is_int (differ, 0, "as the checker says");
 }
 

@@ -63,9 +63,9 @@ static void test_names (void)
 }
 
 static const struct sched_comms kinds[] = {
-    { SCHED_COMM_LANE, true },       { SCHED_COMM_LANE, false },
-    { SCHED_COMM_DIRECTION, false }, { SCHED_COMM_ONE, false },
-    { SCHED_COMM_DIRECTION, true },  { SCHED_COMM_ONE, true },
+    { SCHED_COMM_LANE, true, false },       { SCHED_COMM_LANE, false, false },
+    { SCHED_COMM_DIRECTION, false, false }, { SCHED_COMM_ONE, false, false },
+    { SCHED_COMM_DIRECTION, true, false },  { SCHED_COMM_ONE, true, false },
 };
 
 /* Places in kinds[]; those before ONE carry every schedule. */

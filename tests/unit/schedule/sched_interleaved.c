@@ -105,7 +105,7 @@ static void test_rules (void)
 
     for (size_t i = 0; i < COUNT (cases); i++) {
         struct sched_kind kind = sched_interleaved (cases[i].chunks, cases[i].group);
-        struct sched_shape shape = { cases[i].pp, 0, cases[i].microbatches, false };
+        struct sched_shape shape = { cases[i].pp, 0, cases[i].microbatches, false, false };
         struct mg_error err = { .text = "" };
         struct schedule *s = schedule_create (&kind, &shape, &err);
 
@@ -138,7 +138,7 @@ static void test_pools (void)
     struct sched_kind kind = sched_interleaved (3, 5);
 
     for (size_t i = 0; i < COUNT (cases); i++) {
-        struct sched_shape shape = { 2, cases[i].rank, 15, false };
+        struct sched_shape shape = { 2, cases[i].rank, 15, false, false };
         struct mg_error err = { .text = "" };
         struct schedule *s;
 
@@ -161,7 +161,7 @@ static void test_lookahead (void)
     int most[2] = { 0, 0 };
 
     for (int rank = 0; rank < 2; rank++) {
-        struct sched_shape shape = { 2, rank, 16, false };
+        struct sched_shape shape = { 2, rank, 16, false, false };
         struct schedule *s = schedule_create (&kind, &shape, NULL);
         int ahead = 0;
 

@@ -14,7 +14,7 @@ enum { TEXT_MAX = 4096 };
 
 static struct schedule *create (int pp, int rank, int microbatches, bool forward_only)
 {
-    struct sched_shape shape = { pp, rank, microbatches, forward_only };
+    struct sched_shape shape = { pp, rank, microbatches, forward_only, false };
     struct mg_error err;
     struct schedule *s = schedule_create (&sched_1f1b, &shape, &err);
 
@@ -135,7 +135,7 @@ static void test_lookahead (void)
 
 static void test_peers (void)
 {
-    struct sched_shape shape = { 3, 0, 1, false };
+    struct sched_shape shape = { 3, 0, 1, false, false };
     struct schedule s = { .chunks = 2 };
     int want_in[3][2] = { { -1, 2 }, { 0, 0 }, { 1, 1 } };
     int want_out[3][2] = { { 1, 1 }, { 2, 2 }, { 0, -1 } };
@@ -169,7 +169,7 @@ static void test_badparam (void)
         { 2, -1, 1, false }, { 2, 0, 0, false },  { 2, 0, -1, false },
     };
     struct sched_kind kind = sched_1f1b;
-    struct sched_shape good = { 1, 0, 1, false };
+    struct sched_shape good = { 1, 0, 1, false, false };
     struct mg_error err;
 
     for (size_t i = 0; i < COUNT (bad); i++) {
@@ -242,7 +242,7 @@ static void test_bad_orders (void)
     };
     const struct sched_kind kind = { .name = "bad", .chunks = 1, .order = bad_order };
     const struct sched_kind none = { .name = "none", .chunks = 1, .order = no_order };
-    struct sched_shape shape = { 1, 0, 2, false };
+    struct sched_shape shape = { 1, 0, 2, false, false };
     struct mg_error err;
 
     for (size_t i = 0; i < COUNT (cases); i++) {
