@@ -548,6 +548,13 @@ static void run_block (engine *e, uint3 block)
         watch_block_end ();
 }
 
+static launch_tell_f tell_launch;
+
+void launch_tell (launch_tell_f tell)
+{
+    tell_launch = tell;
+}
+
 int launch_run (const struct launch_request *r)
 {
     engine *e;
@@ -570,6 +577,8 @@ int launch_run (const struct launch_request *r)
                   e->kernel->name, e->count, r->shared);
         return cudaErrorInvalidConfiguration;
     }
+    if (tell_launch)
+        tell_launch (r);
     add_fibers (e, e->count);
     make_order (e, &order, r->grid[0] * r->grid[1] * r->grid[2]);
     watch_launch_begin (r);

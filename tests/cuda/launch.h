@@ -89,12 +89,19 @@ bool launch_is_device (void);
 struct launch_counts {
     uint64_t read_bytes, written_bytes; /* of global memory */
     uint64_t requests, sectors; /* of global memory; sectors have 32 bytes */
+    uint64_t memory_sectors; /* sectors that a launch reads, each once, and that it writes, each
+                                once: what memory moves if the L2 cache keeps all of a launch */
     uint64_t shared_requests, wavefronts; /* wavefronts - shared_requests: bank conflicts */
+    uint64_t least_wavefronts; /* of the same requests without conflicts, 128 bytes a pass */
     uint64_t exps; /* expf(), exp2f() and the like */
     uint64_t mma;  /* mma.sync instructions of a warp */
 };
 void launch_count (struct launch_counts *counts);
 void launch_count_reset (void);
+
+/* Call 'tell' before each launch of this process.  NULL: no more.  No kernel may run meanwhile. */
+typedef void (*launch_tell_f) (const struct launch_request *request);
+void launch_tell (launch_tell_f tell);
 
 #ifdef __cplusplus
 }

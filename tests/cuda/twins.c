@@ -1,6 +1,9 @@
-/* twins.c - each CUDA kernel on the double against the CPU's
+/* twins.c - each CUDA kernel against the CPU's, on the double or on a GPU
  *
- * With the argument "bits" the program also prints a checksum of each operand after each check.
+ *     twins [bits] [FAMILY]...
+ *
+ * With "bits" the program also prints a checksum of each operand after each check.  A family is a
+ * file twins_FAMILY.c; all run if none is named.
  */
 
 #include <errno.h>
@@ -10,9 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/cuda/direct.h"
-#include "tests/cuda/kernels.h"
 #include "tests/cuda/launch.h"
+#include "tests/cuda/place.h"
 #include "tests/cuda/twins.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/kernels/kit.h"
@@ -20,17 +22,18 @@
 
 const enum mg_dtype twins_dtypes[TWINS_DTYPES] = { MG_FLOAT32, MG_BFLOAT16, MG_FLOAT16 };
 
-enum { MAX_OPERANDS = 24, ALIGNMENT = 256 };
+enum { MAX_OPERANDS = 24, ALIGNMENT = 256, OPERANDS = 32 << 20 };
 
 struct operand {
     void *base; /* memory of the CPU's copy */
     char *host, *device;
+    char *got; /* what the device has after a call */
     size_t n, bytes;
     bool numbers; /* 'dtype' holds; else values without a type */
     enum mg_dtype dtype;
 };
 
-static struct kernels *cpu, *cuda;
+static struct kernels *cpu;
 static bool print_bits;
 static struct operand operands[MAX_OPERANDS];
 static int num_operands;
@@ -46,7 +49,8 @@ static struct operand *operand_create (size_t n, size_t size, size_t shift)
         bail_out ("out of memory");
     memset (o->base, 0, room);
     o->host = (char *)o->base + shift * size;
-    o->device = direct_alloc (n * size, shift * size);
+    o->device = place_alloc (n * size, shift * size);
+    o->got = kit_alloc (n * size + 1, 1);
     o->n = n;
     o->bytes = n * size;
     o->numbers = false;
@@ -59,7 +63,7 @@ void *twins_values (size_t n, size_t size, size_t shift, const void *from)
 
     if (from)
         memcpy (o->host, from, o->bytes);
-    memcpy (o->device, o->host, o->bytes);
+    place_write (o->device, o->host, o->bytes);
     return o->host;
 }
 
@@ -71,7 +75,7 @@ void *twins_numbers (size_t n, enum mg_dtype dtype, size_t shift, const float *x
     o->numbers = true;
     o->dtype = dtype;
     typed_set (&view, x);
-    memcpy (o->device, o->host, o->bytes);
+    place_write (o->device, o->host, o->bytes);
     return o->host;
 }
 
@@ -110,14 +114,14 @@ static double difference (const struct operand *o)
     float *want, *got;
     double sum = 0, all = 0;
 
-    if (memcmp (o->host, o->device, o->bytes) == 0)
+    if (memcmp (o->host, o->got, o->bytes) == 0)
         return 0;
     if (!o->numbers)
         return INFINITY;
     want = kit_alloc (o->n, sizeof (*want));
     got = kit_alloc (o->n, sizeof (*got));
     typed_get (&(struct typed){ .x = o->host, .n = o->n, .dtype = o->dtype }, want);
-    typed_get (&(struct typed){ .x = o->device, .n = o->n, .dtype = o->dtype }, got);
+    typed_get (&(struct typed){ .x = o->got, .n = o->n, .dtype = o->dtype }, got);
     for (size_t i = 0; i < o->n; i++) {
         double w = (double)want[i], d = (double)got[i] - w;
 
@@ -138,7 +142,7 @@ static void print_checksum (const struct operand *o)
     uint64_t sum = 0;
 
     for (size_t i = 0; i < o->bytes; i++)
-        sum = sum * 31 + (unsigned char)o->device[i];
+        sum = sum * 31 + (unsigned char)o->got[i];
     printf ("%zu bytes: %016llx\n", o->bytes, (unsigned long long)sum);
 }
 
@@ -146,7 +150,8 @@ static void operands_destroy (void)
 {
     for (int i = 0; i < num_operands; i++) {
         free (operands[i].base);
-        direct_free (operands[i].device);
+        free (operands[i].got);
+        place_free (operands[i].device);
     }
     num_operands = 0;
 }
@@ -181,12 +186,11 @@ static void point_to_device (enum kern_op op, void *args)
 static int run_cuda (enum kern_op op, const void *args, struct mg_error *err)
 {
     char *copy = kit_alloc (1, kern_op_size (op));
-    struct kern_call call = { op, copy, NULL };
     int rc;
 
     memcpy (copy, args, kern_op_size (op));
     point_to_device (op, copy);
-    rc = kern_run (cuda, &call, err);
+    rc = place_run (op, copy, err);
     free (copy);
     return rc;
 }
@@ -205,6 +209,7 @@ void twins_check (enum kern_op op, const void *args, double tolerance, const cha
     va_end (ap);
     rc = run_cuda (op, args, &err) < 0 || kern_run (cpu, &call, &err) < 0;
     for (int i = 0; i < num_operands; i++) {
+        place_read (operands[i].got, operands[i].device, operands[i].bytes);
         worst = fmax (worst, difference (&operands[i]));
         if (print_bits)
             print_checksum (&operands[i]);
@@ -218,14 +223,44 @@ bool twins_count (enum kern_op op, const void *args, struct launch_counts *count
 {
     struct mg_error err = { "" };
 
-    launch_count_reset ();
     if (run_cuda (op, args, &err) < 0)
         bail_out ("%s: %s", kern_op_name (op), err.text);
-    launch_count (counts);
+    place_count (counts);
     operands_destroy ();
     if (counts->requests == 0)
         skip (1, "the kernels are not instrumented");
     return counts->requests > 0;
+}
+
+static const struct {
+    const char *name;
+    void (*run) (void);
+} families[] = {
+    { "act", twins_act },
+    { "adamw", twins_adamw },
+    { "attention", twins_attention },
+    { "copy", twins_copy },
+    { "dropout", twins_dropout },
+    { "embedding", twins_embedding },
+    { "expert_bias", twins_expert_bias },
+    { "expert_gemm", twins_expert_gemm },
+    { "expert_sort", twins_expert_sort },
+    { "gemm_double", twins_gemm_double },
+    { "norm", twins_norm },
+    { "reduce", twins_reduce },
+    { "rope", twins_rope },
+    { "router", twins_router },
+    { "router_balance", twins_router_balance },
+    { "router_loss", twins_router_loss },
+    { "row", twins_row },
+};
+
+static bool is_chosen (const char *name, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp (argv[i], name) == 0)
+            return true;
+    return argc <= 1;
 }
 
 int main (int argc, char **argv)
@@ -233,26 +268,15 @@ int main (int argc, char **argv)
     struct mg_error err = { "" };
 
     print_bits = argc > 1 && strcmp (argv[1], "bits") == 0;
-    cuda = cuda_double_kernels ();
+    argc -= print_bits;
+    argv += print_bits;
+    place_open (OPERANDS);
     if (!(cpu = kernels_cpu_create (1, &err)))
         bail_out ("%s", err.text);
-    twins_act ();
-    twins_adamw ();
-    twins_attention ();
-    twins_copy ();
-    twins_dropout ();
-    twins_embedding ();
-    twins_expert_bias ();
-    twins_expert_gemm ();
-    twins_expert_sort ();
-    twins_gemm_double ();
-    twins_norm ();
-    twins_reduce ();
-    twins_rope ();
-    twins_router ();
-    twins_router_balance ();
-    twins_router_loss ();
-    twins_row ();
+    for (size_t i = 0; i < sizeof (families) / sizeof (families[0]); i++)
+        if (is_chosen (families[i].name, argc, argv))
+            families[i].run ();
     kernels_cpu_destroy (cpu);
+    place_close ();
     return done_testing ();
 }

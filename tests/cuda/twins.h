@@ -10,7 +10,7 @@
  *     twins_check (KERN_FILL, &a, TWINS_EXACT, "fill of %d elements", n);
  *
  * The program 'twins' is linked with plain kernels, and 'twins-watch' with instrumented ones, which
- * report races and accesses outside of operands.
+ * report races and accesses outside of operands.  'twins-gpu' runs them on a device (place.h).
  */
 #ifndef TESTS_CUDA_TWINS_H
 #define TESTS_CUDA_TWINS_H

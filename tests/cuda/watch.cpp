@@ -10,6 +10,7 @@
 #include <atomic>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "tests/cuda/watch.h"
@@ -55,6 +56,7 @@ struct request_hash {
 struct lane_access {
     uintptr_t at;
     uint8_t size, lane;
+    enum launch_access access;
 };
 
 struct watch {
@@ -69,25 +71,28 @@ struct watch {
     size_t size;
     std::unordered_map<request_key, std::vector<lane_access>, request_hash> requests;
     std::unordered_map<uint64_t, uint32_t> turns;
+    std::unordered_set<uintptr_t> read_sectors, written_sectors; /* of this launch */
 };
 
 static thread_local std::unique_ptr<watch> own;
 
 static struct {
-    std::atomic<uint64_t> read_bytes, written_bytes, requests, sectors, shared_requests,
-        wavefronts, exps, mma;
+    std::atomic<uint64_t> read_bytes, written_bytes, requests, sectors, memory_sectors,
+        shared_requests, wavefronts, least_wavefronts, exps, mma;
 } counts;
 
 void launch_count (struct launch_counts *c)
 {
-    *c = { counts.read_bytes, counts.written_bytes,   counts.requests,   counts.sectors,
-           counts.shared_requests, counts.wavefronts, counts.exps, counts.mma };
+    *c = { counts.read_bytes, counts.written_bytes, counts.requests, counts.sectors,
+           counts.memory_sectors, counts.shared_requests, counts.wavefronts,
+           counts.least_wavefronts, counts.exps, counts.mma };
 }
 
 void launch_count_reset (void)
 {
     counts.read_bytes = counts.written_bytes = counts.requests = counts.sectors = 0;
-    counts.shared_requests = counts.wavefronts = counts.exps = counts.mma = 0;
+    counts.memory_sectors = counts.shared_requests = counts.wavefronts = 0;
+    counts.least_wavefronts = counts.exps = counts.mma = 0;
 }
 
 void launch_note_exp (void)
@@ -117,6 +122,9 @@ void watch_launch_end (void)
 {
     own->requests.clear ();
     own->turns.clear ();
+    counts.memory_sectors += own->read_sectors.size () + own->written_sectors.size ();
+    own->read_sectors.clear ();
+    own->written_sectors.clear ();
 }
 
 void watch_block_begin (void)
@@ -274,13 +282,14 @@ static void check_bounds (watch *w, const char *p, unsigned size)
     }
 }
 
-static void remember (watch *w, const void *place, const char *p, unsigned size)
+static void remember (watch *w, const void *place, const char *p, unsigned size,
+                      enum launch_access access)
 {
     uint64_t key = (uint64_t)(uintptr_t)place << 12 ^ launch_self->linear;
     uint32_t turn = w->turns[key]++;
 
     w->requests[{ place, launch_self->warp, turn }].push_back (
-        { (uintptr_t)p, (uint8_t)size, (uint8_t)launch_self->lane });
+        { (uintptr_t)p, (uint8_t)size, (uint8_t)launch_self->lane, access });
 }
 
 /* Distinct 'unit'-byte pieces that the accesses touch, sorted. */
@@ -324,9 +333,17 @@ void watch_block_end (void)
         if (launch_shared_bounds ((const void *)r.second[0].at, &base, &size)) {
             counts.shared_requests++;
             counts.wavefronts += count_wavefronts (r.second);
+            counts.least_wavefronts += (pieces (r.second, 4).size () + BANKS - 1) / BANKS;
         } else {
+            auto list = pieces (r.second, SECTOR);
+            enum launch_access access = r.second[0].access;
+
             counts.requests++;
-            counts.sectors += pieces (r.second, SECTOR).size ();
+            counts.sectors += list.size ();
+            if (access != LAUNCH_WRITE)
+                own->read_sectors.insert (list.begin (), list.end ());
+            if (access != LAUNCH_READ)
+                own->written_sectors.insert (list.begin (), list.end ());
         }
     }
     own->requests.clear ();
@@ -350,7 +367,7 @@ static void note (const void *place, const void *ptr, unsigned size, enum launch
         return;
     check_bounds (w, (const char *)ptr, size);
     check_races (w, (const char *)ptr, size, access, shared);
-    remember (w, place, (const char *)ptr, size);
+    remember (w, place, (const char *)ptr, size, access);
     if (!shared)
         (access == LAUNCH_READ ? counts.read_bytes : counts.written_bytes) += size;
 }
