@@ -1,4 +1,4 @@
-/* stop_text.c - a search that goes over each byte once, but for the end that a string may continue */
+/* stop_text.c - a search that goes over each byte once, but for an end that may go on */
 
 #include <string.h>
 
