@@ -43,9 +43,17 @@ static int set_word (void *target, const struct cmd_option *option, const char *
 static int set_stop (void *target, const struct cmd_option *option, const char *what,
                      const char *value, struct mg_error *err)
 {
+    struct generate_options *o = target;
+    struct text_buffer *more;
+
+    (void)option;
     if (!*value)
         return mg_error_set (err, EINVAL, "%s \"\": want a text", what);
-    return set_word (target, option, what, value, err);
+    if (!(more = realloc (o->stops, ((size_t)o->num_stops + 1) * sizeof (*more))))
+        return mg_error_set (err, ENOMEM, "out of memory");
+    o->stops = more;
+    more[o->num_stops++] = (struct text_buffer){ .data = (char *)value, .size = strlen (value) };
+    return 0;
 }
 
 static int set_real (void *target, const struct cmd_option *option, const char *what,
@@ -96,7 +104,7 @@ static const struct cmd_option options[] = {
     { .name = "seed", .arg = "N", .help = "seed of the draws (1234)", .set = cmd_set_int64,
       AT (seed), .max = INT64_MAX },
     { .name = "stop", .arg = "TEXT", .help = "a text ends before this (several times)",
-      .set = set_stop, AT (stops) },
+      .set = set_stop },
     { .name = "termination-id", .arg = "ID",
       .help = "a token that ends a text (several times; default: the model's)",
       .set = set_termination, AT (terminations) },
@@ -363,7 +371,7 @@ static void clear (struct generate_job *job)
     tokenizer_destroy (job->tokenizer);
     free (job->options.prompts.word);
     free (job->options.prompt_tokens.word);
-    free (job->options.stops.word);
+    free (job->options.stops);
     free (job->options.terminations.ids);
 }
 

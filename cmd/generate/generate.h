@@ -17,7 +17,9 @@ struct generate_words {
 
 struct generate_options {
     const char *load, *prompt_file;
-    struct generate_words prompts, prompt_tokens, stops;
+    struct generate_words prompts, prompt_tokens;
+    struct text_buffer *stops; /* [num_stops], texts of the command line */
+    int num_stops;
     struct token_buffer terminations; /* --termination-id */
     bool interactive, json, ignore_eos, log_probs;
     int64_t tokens; /* to generate */

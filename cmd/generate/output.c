@@ -8,6 +8,7 @@
 
 #include "cmd/generate/generate.h"
 #include "libcore/data/utf8.h"
+#include "libcore/infer/stop_text.h"
 
 /* --- tokens --- */
 
@@ -29,30 +30,6 @@ static bool is_termination (const struct generate_options *o, int32_t id)
         if (o->terminations.ids[i] == id)
             return true;
     }
-    return false;
-}
-
-/* Cut the text where the first stop string begins: true if there is one. */
-static bool find_stop (const struct generate_options *o, struct generate_text *t)
-{
-    size_t longest = 1, best = t->text.size;
-
-    for (int i = 0; i < o->stops.n; i++) {
-        const char *stop = o->stops.word[i];
-        size_t size = strlen (stop);
-        const char *found = t->text.size > t->searched
-                                ? memmem (t->text.data + t->searched, t->text.size - t->searched,
-                                          stop, size) : NULL;
-
-        longest = size > longest ? size : longest;
-        if (found && (size_t)(found - t->text.data) < best)
-            best = (size_t)(found - t->text.data);
-    }
-    if (best < t->text.size) {
-        t->text.size = best;
-        return true;
-    }
-    t->searched = t->text.size >= longest ? t->text.size - longest + 1 : 0;
     return false;
 }
 
@@ -81,34 +58,18 @@ bool generate_token (void *arg, const struct generator_token *token)
     t->tokens.ids[t->tokens.count++] = token->id;
     if (generate_append (t->of, &t->text, token->id, NULL) < 0)
         return t->lost = true;
-    return t->stopped = o->stops.n > 0 && find_stop (o, t);
+    return t->stopped = o->num_stops > 0
+                        && stop_text_cut (&t->text, &t->searched, o->stops, o->num_stops);
 }
 
 /* --- lines --- */
-
-/* Append a text.  U+FFFD replaces each byte that does not belong to a character in UTF-8. */
-static int make_valid (struct text_buffer *to, const char *text, size_t size, struct mg_error *err)
-{
-    size_t at = 0;
-
-    while (at < size) {
-        size_t stray = utf8_find_stray (text, size, at);
-
-        if (stray > at && text_buffer_append (to, text + at, stray - at, err) < 0)
-            return -1;
-        if (stray < size && text_buffer_append (to, "\xef\xbf\xbd", 3, err) < 0)
-            return -1;
-        at = stray + 1;
-    }
-    return 0;
-}
 
 static json_t *json_text (const struct text_buffer *text, struct mg_error *err)
 {
     struct text_buffer valid = { 0 };
     json_t *value = NULL;
 
-    if (make_valid (&valid, text->data, text->size, err) == 0)
+    if (utf8_append_valid (&valid, text->data, text->size, err) == 0)
         value = json_stringn (valid.size > 0 ? valid.data : "", valid.size);
     text_buffer_clear (&valid);
     return value;
@@ -204,7 +165,7 @@ static int print_plain (struct generate_job *job, size_t i, struct mg_error *err
     double sum = 0;
 
     if (job->tokenizer) {
-        if (make_valid (&valid, t->text.data, t->text.size, err) < 0)
+        if (utf8_append_valid (&valid, t->text.data, t->text.size, err) < 0)
             return -1;
         fwrite (valid.data ? valid.data : "", 1, valid.size, stdout);
         text_buffer_clear (&valid);

@@ -36,7 +36,7 @@ int generate_tokenizer (struct generate_job *job, struct mg_error *err)
             return mg_error_set (err, EINVAL, "--termination-id %d, want 0 to %d",
                                  (int)job->options.terminations.ids[i], (int)vocab - 1);
     }
-    if (job->options.stops.n > 0 && !job->tokenizer)
+    if (job->options.num_stops > 0 && !job->tokenizer)
         return mg_error_set (err, EINVAL, "--stop wants a tokenizer: --tokenizer-type, or "
                              "tokenizer.json beside the weights");
     return 0;

@@ -146,3 +146,20 @@ int utf8_read_strays (struct text_buffer *out, const char *text, size_t size,
     }
     return 0;
 }
+
+int utf8_append_valid (struct text_buffer *to, const char *text, size_t size,
+                       struct mg_error *err)
+{
+    size_t at = 0;
+
+    while (at < size) {
+        size_t stray = utf8_find_stray (text, size, at);
+
+        if (stray > at && text_buffer_append (to, text + at, stray - at, err) < 0)
+            return -1;
+        if (stray < size && text_buffer_append (to, "\xef\xbf\xbd", 3, err) < 0)
+            return -1;
+        at = stray + 1;
+    }
+    return 0;
+}

@@ -56,4 +56,8 @@ int utf8_write_strays (struct text_buffer *out, const char *text, size_t size,
 int utf8_read_strays (struct text_buffer *out, const char *text, size_t size,
                       struct mg_error *err);
 
+/* Append a text to 'to', in which U+FFFD replaces each stray byte.  -1 with errno ENOMEM. */
+int utf8_append_valid (struct text_buffer *to, const char *text, size_t size,
+                       struct mg_error *err);
+
 #endif /* LIBCORE_DATA_UTF8_H */

@@ -95,6 +95,24 @@ static int read_generation (struct model_tokens *m, const char *load, struct mg_
     return rc;
 }
 
+json_t *model_tokens_config (const char *load, struct mg_error *err)
+{
+    char *path = beside (load, "tokenizer_config.json", err);
+    json_t *config = NULL;
+    struct stat st;
+
+    if (path && stat (path, &st) < 0) {
+        if (!(config = json_object ()))
+            mg_error_set (err, ENOMEM, "out of memory");
+    } else if (path && (config = read_object (path, err)) && !json_is_object (config)) {
+        mg_error_set (err, EINVAL, "%s: want an object of JSON", path);
+        json_decref (config);
+        config = NULL;
+    }
+    free (path);
+    return config;
+}
+
 static int make_tokenizer (struct model_tokens *m, const char *load,
                            const struct data_config *data, bool bare, struct mg_error *err)
 {

@@ -27,6 +27,11 @@ int model_tokens_find (struct model_tokens *m, const char *load, const struct da
                        bool bare, struct mg_error *err);
 void model_tokens_clear (struct model_tokens *m);
 
+/* The object of tokenizer_config.json beside the weights at 'load', an empty one without that file.
+ * The caller owns it.  NULL and a text if the file is faulty, or ENOMEM.
+ */
+json_t *model_tokens_config (const char *load, struct mg_error *err);
+
 /* Append the ids of a JSON value: of a number, a list of numbers, or of null, which has none.  -1,
  * EINVAL and a text that begins with 'what' if a value is no id, or ENOMEM.
  */

@@ -3,34 +3,17 @@
 #include <string.h>
 
 #include "libcore/data/utf8.h"
+#include "libcore/infer/stop_text.h"
 #include "libcore/serve/stream_text.h"
 
 int stream_text_append (struct stream_text *t, const char *bytes, size_t size,
                         const struct text_buffer *stops, int num_stops, struct mg_error *err)
 {
-    size_t longest = 1, best;
-
     if (size > 0 && text_buffer_append (&t->text, bytes, size, err) < 0)
         return -1;
     if (t->searched < t->from)
         t->searched = t->from;
-    best = t->text.size;
-    for (int i = 0; i < num_stops; i++) {
-        const char *found = NULL;
-
-        if (t->text.size > t->searched)
-            found = memmem (t->text.data + t->searched, t->text.size - t->searched, stops[i].data,
-                            stops[i].size);
-        if (stops[i].size > longest)
-            longest = stops[i].size;
-        if (found && (size_t)(found - t->text.data) < best)
-            best = (size_t)(found - t->text.data);
-    }
-    if (best < t->text.size) {
-        t->text.size = best;
-        t->stopped = true;
-    } else if (t->text.size - t->searched >= longest)
-        t->searched = t->text.size - longest + 1;
+    t->stopped = stop_text_cut (&t->text, &t->searched, stops, num_stops);
     return t->stopped;
 }
 
@@ -78,21 +61,4 @@ size_t stream_text_ready (const struct stream_text *t, const struct text_buffer 
             ready = t->text.size - n;
     }
     return ready;
-}
-
-int stream_text_make_valid (struct text_buffer *to, const char *text, size_t size,
-                            struct mg_error *err)
-{
-    size_t at = 0;
-
-    while (at < size) {
-        size_t stray = utf8_find_stray (text, size, at);
-
-        if (stray > at && text_buffer_append (to, text + at, stray - at, err) < 0)
-            return -1;
-        if (stray < size && text_buffer_append (to, "\xef\xbf\xbd", 3, err) < 0)
-            return -1;
-        at = stray + 1;
-    }
-    return 0;
 }

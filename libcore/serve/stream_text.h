@@ -29,8 +29,4 @@ int stream_text_append (struct stream_text *t, const char *bytes, size_t size,
 size_t stream_text_ready (const struct stream_text *t, const struct text_buffer *stops,
                           int num_stops, bool ended);
 
-/* Append a text to 'to'.  U+FFFD replaces each byte that does not belong to a character. */
-int stream_text_make_valid (struct text_buffer *to, const char *text, size_t size,
-                            struct mg_error *err);
-
 #endif /* LIBCORE_SERVE_STREAM_TEXT_H */

@@ -139,8 +139,8 @@ int token_text_append (const struct token_text *t, int32_t id, struct text_buffe
         snprintf (number, sizeof (number), "token_id:%d", (int)id);
         return text_buffer_append (to, number, strlen (number), err);
     }
-    if (utf8_find_stray (bytes, size, 0) < size || begins_with (bytes, size, "bytes:")
-        || begins_with (bytes, size, "token_id:"))
+    if (utf8_find_stray (bytes, size, 0) < size || memchr (bytes, '\0', size)
+        || begins_with (bytes, size, "bytes:") || begins_with (bytes, size, "token_id:"))
         return append_bytes (bytes, size, to, err);
     return text_buffer_append (to, bytes, size, err);
 }

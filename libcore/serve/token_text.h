@@ -1,9 +1,9 @@
 /* token_text - a text for each token, in which no two tokens are alike.
  *
- * A token has its own bytes where these are UTF-8.  Other bytes are written as "bytes:\xNN\xNN", as
- * vLLM writes them.  A token without bytes, and one whose bytes a token of a higher id has as well
- * (a byte of SentencePiece beside the letter), is "token_id:NUMBER".  A token whose own bytes begin
- * with "bytes:" or "token_id:" is written in bytes, too.
+ * A token has its own bytes where these are UTF-8 without a zero.  Other bytes are written as
+ * "bytes:\xNN\xNN", as vLLM writes them.  A token without bytes, and one whose bytes a token of a
+ * higher id has as well (a byte of SentencePiece beside the letter), is "token_id:NUMBER".  A token
+ * whose own bytes begin with "bytes:" or "token_id:" is written in bytes, too.
  */
 #ifndef LIBCORE_SERVE_TOKEN_TEXT_H
 #define LIBCORE_SERVE_TOKEN_TEXT_H

@@ -61,6 +61,11 @@ static void test_strays (void)
         && memcmp (back.data, all, sizeof (all)) == 0, "and back");
     text_buffer_clear (&out);
     text_buffer_clear (&back);
+    ok (utf8_append_valid (&out, "a\xe2\x82\xac\xf0\x9f", 6, NULL) == 0
+            && utf8_append_valid (&out, "\xffz", 2, NULL) == 0 && out.size == 4 + 3 * 3 + 1
+            && memcmp (out.data, "a\xe2\x82\xac\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdz", 14) == 0,
+        "or each is U+FFFD");
+    text_buffer_clear (&out);
 }
 
 static void test_bytechars (void)

@@ -49,7 +49,7 @@ static void test_words (void)
     token_text_destroy (t);
 }
 
-/* All tokens of a tokenizer of bytes differ. */
+/* All tokens of a tokenizer of bytes differ, and none has a zero inside. */
 static void test_distinct (void)
 {
     struct tokenizer *bytes = tokenizer_create ("ByteLevel", NULL, NULL);
@@ -64,6 +64,7 @@ static void test_distinct (void)
                     && memcmp (text[k].data, text[i].data, text[i].size) == 0;
     }
     is_int (same, 0, "no two tokens are alike");
+    check (t, 0, "bytes:\\x00");
     for (int i = 0; i < 257; i++)
         text_buffer_clear (&text[i]);
     token_text_destroy (t);

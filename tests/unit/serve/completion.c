@@ -1,0 +1,266 @@
+/* Texts of a request: answers and streams of tokens that a test makes, lists of echoed prompts,
+ * characters and stop strings in pieces.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "libcore/serve/completion.h"
+#include "tests/tap/tap.h"
+
+static const struct serve_request_limits limits = { .texts = 8, .top = 5 };
+static struct tokenizer *bytes;
+static struct token_text *names;
+
+/* Make a completion of a body, whose texts have the bytes as tokens. */
+static void make (struct completion *c, const char *body)
+{
+    struct serve_request r;
+    struct mg_error err = { "" };
+
+    *c = (struct completion){ .texts = names, .tokenizer = bytes, .id = "cmpl-1", .created = 7,
+                              .model = "m" };
+    if (serve_request_read (&r, &limits, body, strlen (body), &err) < 0)
+        bail_out ("%s", err.text);
+    for (size_t i = 0; i < r.num_prompts; i++) {
+        if (r.prompt[i].is_text)
+            tokenizer_encode (bytes, r.prompt[i].text.data, r.prompt[i].text.size,
+                              &r.prompt[i].ids, NULL);
+    }
+    ok (completion_init (c, &r, NULL) == 0 && r.num_prompts == 0, "%s", body);
+}
+
+/* Note a token of a byte, 256 for the end of a document; its alternative is the byte before. */
+static void note (struct completion *c, int text, int64_t position, bool prompt, int32_t id)
+{
+    const int32_t top[5] = { id, (id + 1) % 256, 3, 4, 5 };
+    const double log_probs[5] = { -0.5, -1.5, -2, -3, -4 };
+    const struct generator_token token = { position, prompt, id, -0.5, 5, top, log_probs };
+    char byte = (char)id;
+
+    completion_note (&c->text[text], &token, &byte, id < 256 && !prompt);
+}
+
+static void note_text (struct completion *c, int text, const char *what)
+{
+    for (; *what; what++)
+        note (c, text, 0, false, (unsigned char)*what);
+}
+
+/* The answer, parsed. */
+static json_t *answer (struct completion *c)
+{
+    struct text_buffer to = { NULL, 0, 0 };
+    json_t *value = NULL;
+
+    if (completion_answer (c, &to, NULL) == 0)
+        value = json_loadb (to.data, to.size, 0, NULL);
+    text_buffer_clear (&to);
+    return value;
+}
+
+/* What is at a path of an answer, as a text. */
+static void is_at (json_t *answer, int choice, const char *path, const char *want)
+{
+    json_t *value = json_array_get (json_object_get (answer, "choices"), (size_t)choice);
+    char word[64], *got;
+
+    for (; *path; path += path[0] == '.') {
+        size_t n = strcspn (path, ".");
+
+        memcpy (word, path, n);
+        word[n] = '\0';
+        value = json_object_get (value, word);
+        path += n;
+    }
+    got = json_dumps (value, JSON_COMPACT | JSON_ENCODE_ANY);
+    is_str (got ? got : "nothing", want, "choice %d: %s", choice, want);
+    free (got);
+}
+
+static void test_answer (void)
+{
+    struct completion c;
+    struct text_plan_text plan;
+    json_t *value;
+
+    make (&c, "{\"prompt\": [[65, 66], \"x\"], \"n\": 2, \"seed\": 9,"
+             "\"max_tokens\": 3}");
+    plan = completion_plan (&c.text[3], 5);
+    is_int (c.num_texts, 4, "texts of prompts and choices");
+    ok (plan.num_prompt == 1 && plan.prompt[0] == 'x' && plan.max_tokens == 3
+            && plan.draw.seed == 9 && plan.draw.request == 1 && plan.draw.choice == 1
+            && !plan.scores && plan.top == 0, "what the ranks are told of the last one");
+    note_text (&c, 0, "abc");
+    note_text (&c, 1, "\xc3\xa9");
+    note_text (&c, 2, "\xc3");
+    note (&c, 3, 1, false, 256);
+    for (int i = 0; i < 4; i++) {
+        ok (!completion_ended (&c), "a text runs");
+        completion_end (&c.text[i], i == 3);
+    }
+    ok (completion_ended (&c), "all have ended");
+    value = answer (&c);
+    is_at (value, 0, "text", "\"abc\"");
+    is_at (value, 1, "text", "\"\xc3\xa9\"");
+    is_at (value, 2, "text", "\"\xef\xbf\xbd\"");
+    is_at (value, 3, "text", "\"\"");
+    is_at (value, 0, "finish_reason", "\"length\"");
+    is_at (value, 3, "finish_reason", "\"stop\"");
+    is_at (value, 3, "logprobs", "null");
+    is_int ((int)json_integer_value (json_object_get (json_object_get (value, "usage"),
+                                                      "completion_tokens")), 7, "tokens");
+    is_int ((int)json_integer_value (json_object_get (json_object_get (value, "usage"),
+                                                      "prompt_tokens")), 3, "of prompts");
+    json_decref (value);
+    completion_clear (&c);
+}
+
+/* The harness's request: ids, echo, log probabilities, one token. */
+static void test_echo (void)
+{
+    struct completion c;
+    struct text_plan_text plan;
+    json_t *value;
+
+    make (&c, "{\"prompt\": [65, 195, 169, 66], \"echo\": true, \"logprobs\": 2,"
+             "\"max_tokens\": 1}");
+    plan = completion_plan (&c.text[0], 5);
+    ok (plan.scores && plan.top == 2 && plan.draw.seed == 5, "prompts are scored");
+    note (&c, 0, 1, true, 195);
+    note (&c, 0, 2, true, 169);
+    note (&c, 0, 3, true, 66);
+    note (&c, 0, 4, false, 256);
+    completion_end (&c.text[0], true);
+    value = answer (&c);
+    is_at (value, 0, "text", "\"A\xc3\xa9""B\"");
+    is_at (value, 0, "logprobs.tokens",
+           "[\"A\",\"bytes:\\\\xc3\",\"bytes:\\\\xa9\",\"B\",\"token_id:256\"]");
+    is_at (value, 0, "logprobs.token_logprobs", "[null,-0.5,-0.5,-0.5,-0.5]");
+    is_at (value, 0, "logprobs.text_offset", "[0,1,2,2,3]");
+    is_at (value, 0, "logprobs.top_logprobs",
+           "[null,{\"bytes:\\\\xc3\":-0.5,\"bytes:\\\\xc4\":-1.5},"
+           "{\"bytes:\\\\xa9\":-0.5,\"bytes:\\\\xaa\":-1.5},{\"B\":-0.5,\"C\":-1.5},"
+           "{\"token_id:256\":-0.5,\"\\u0001\":-1.5}]");
+    json_decref (value);
+    completion_clear (&c);
+
+    make (&c, "{\"prompt\": \"AB\", \"echo\": true, \"max_tokens\": 0}");
+    completion_end (&c.text[0], false);
+    value = answer (&c);
+    is_at (value, 0, "text", "\"AB\"");
+    json_decref (value);
+    completion_clear (&c);
+}
+
+static void test_stop (void)
+{
+    struct completion c;
+    json_t *value;
+
+    make (&c, "{\"prompt\": [65], \"logprobs\": 0, \"stop\": [\"bc\"]}");
+    note_text (&c, 0, "abbc");
+    completion_end (&c.text[0], true);
+    value = answer (&c);
+    is_at (value, 0, "text", "\"ab\"");
+    is_at (value, 0, "logprobs.tokens", "[\"a\",\"b\"]");
+    is_at (value, 0, "logprobs.top_logprobs", "[{\"a\":-0.5},{\"b\":-0.5}]");
+    json_decref (value);
+    completion_clear (&c);
+}
+
+/* What is between "text":" and the next quote of the last event. */
+static const char *last_text (struct text_buffer *to, char found[64])
+{
+    const char *at = NULL, *end, *next = to->data;
+
+    text_buffer_append (to, "", 1, NULL);
+    to->size--;
+    while ((next = strstr (next, "\"text\":\""))) {
+        at = next + 8;
+        next = at;
+    }
+    found[0] = '\0';
+    if (at && (end = strchr (at, '"')))
+        snprintf (found, 64, "%.*s", (int)(end - at), at);
+    return found;
+}
+
+static void test_stream (void)
+{
+    struct completion c;
+    struct text_buffer to = { NULL, 0, 0 };
+    char found[64];
+
+    make (&c, "{\"prompt\": \"A\", \"n\": 2, \"stream\": true, \"stop\": \"stop\","
+             "\"stream_options\": {\"include_usage\": true}}");
+    is_int (completion_stream (&c, &to, NULL), 1, "nothing yet");
+    is_int ((int)to.size, 0, "nothing is sent");
+    note_text (&c, 0, "x\xc3");
+    is_int (completion_stream (&c, &to, NULL), 1, "a text begins");
+    is_str (last_text (&to, found), "x", "a character is not cut");
+    to.size = 0;
+    is_int (completion_stream (&c, &to, NULL), 1, "nothing new");
+    is_int ((int)to.size, 0, "nothing is sent again");
+    note_text (&c, 0, "\xa9st");
+    completion_stream (&c, &to, NULL);
+    is_str (last_text (&to, found), "\xc3\xa9", "nor is a part of a stop string shown");
+    to.size = 0;
+    note_text (&c, 0, "op");
+    completion_end (&c.text[0], true);
+    is_int (completion_stream (&c, &to, NULL), 1, "one text has ended");
+    is_str (last_text (&to, found), "", "its stop string is not sent");
+    ok (strstr (to.data, "\"finish_reason\":\"stop\"") && strstr (to.data, "\"index\":0")
+            && !strstr (to.data, "\"index\":1"), "but why it ended");
+    ok (strstr (to.data, "\"usage\":null"), "usage comes later");
+    to.size = 0;
+    completion_end (&c.text[1], false);
+    is_int (completion_stream (&c, &to, NULL), 0, "the end");
+    last_text (&to, found);
+    ok (strstr (to.data, "\"index\":1") && strstr (to.data, "\"choices\":[],\"usage\":{")
+            && strcmp (to.data + to.size - 14, "data: [DONE]\n\n") == 0, "usage and the end");
+    text_buffer_clear (&to);
+    completion_clear (&c);
+}
+
+/* An echoed prompt comes with its log probabilities, as a whole. */
+static void test_stream_echo (void)
+{
+    struct completion c;
+    struct text_buffer to = { NULL, 0, 0 };
+    char found[64];
+
+    make (&c, "{\"prompt\": \"AB\", \"stream\": true, \"echo\": true,"
+             "\"logprobs\": 1}");
+    completion_stream (&c, &to, NULL);
+    is_int ((int)to.size, 0, "the prompt waits for its log probabilities");
+    note (&c, 0, 1, true, 'B');
+    completion_stream (&c, &to, NULL);
+    is_str (last_text (&to, found), "AB", "then it is sent");
+    ok (strstr (to.data, "\"tokens\":[\"A\",\"B\"]"), "with its tokens");
+    to.size = 0;
+    note (&c, 0, 2, false, 'c');
+    completion_stream (&c, &to, NULL);
+    is_str (last_text (&to, found), "c", "and what follows");
+    ok (strstr (to.data, "\"tokens\":[\"c\"]") && strstr (to.data, "\"text_offset\":[2]"),
+        "with its token");
+    text_buffer_clear (&to);
+    completion_clear (&c);
+}
+
+int main (void)
+{
+    bytes = tokenizer_create ("ByteLevel", NULL, NULL);
+    names = token_text_create (bytes, NULL);
+    test_answer ();
+    test_echo ();
+    test_stop ();
+    test_stream ();
+    test_stream_echo ();
+    token_text_destroy (names);
+    tokenizer_destroy (bytes);
+    return done_testing ();
+}
