@@ -42,7 +42,12 @@ alike gpt 1e-5 1e-4 1e-4 "GPT, with dropout and an evaluation" --attention-dropo
     --hidden-dropout 0.1 --eval-iters 1 --eval-interval 2
 alike llama 1e-5 1e-4 1e-4 "rotary, gated, grouped, RMSNorm" "${modern[@]}"
 alike bf16 5e-3 5e-2 2e-2 "bfloat16, a distributed optimizer" --bf16 --use-distributed-optimizer
-alike fp16 5e-3 5e-2 2e-2 "float16" --fp16 --initial-loss-scale 4096 "${modern[@]}"
+half=(--fp16 --initial-loss-scale 4096 "${modern[@]}")
+alike fp16 5e-3 5e-2 2e-2 "float16, attention on tensor cores" "${half[@]}" --kv-channels 8
+export MG_CUDA_CAPABILITY=8.9
+alike less 5e-3 5e-2 2e-2 "heads that need more shared memory than a GPU has" "${half[@]}" \
+    --num-layers 1 --kv-channels 200
+unset MG_CUDA_CAPABILITY
 experts=("${modern[@]}" --num-experts 4 --moe-router-topk 2)
 alike moe 1e-5 1e-4 1e-4 "experts: losses of balance and of z, shared experts" "${experts[@]}" \
     --moe-aux-loss-coeff 1e-2 --moe-z-loss-coeff 1e-3 --moe-shared-expert-intermediate-size 12

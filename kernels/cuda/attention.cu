@@ -8,17 +8,6 @@
 
 #include "kernels/cuda/flash.h"
 
-/* The largest of a float in memory and x.  As whole numbers, floats above 0 have the order of
- * floats, those below 0 the opposite one.
- */
-static __device__ inline void note_most (float *most, float x)
-{
-    if (x >= 0)
-        atomicMax ((int *)most, __float_as_int (x));
-    else
-        atomicMin ((unsigned *)most, __float_as_uint (x));
-}
-
 struct running {
     float m, l, most;
 };
@@ -80,7 +69,7 @@ static __device__ inline void end_row (const struct kern_attention_fwd &a,
         return;
     a.lse[flash_lse (a, b.entry, b.head, s)] = run.l == 0 ? -INFINITY : run.m + logf (run.l);
     if (a.max_logit && most > -INFINITY)
-        note_most (a.max_logit, most);
+        flash_note_most (a.max_logit, most);
 }
 
 template <typename T, int COLS>
@@ -164,6 +153,30 @@ static int launch (const struct cuda_call *call, const struct kern_attention_fwd
     return cuda_launched (rc, "attention_fwd", err);
 }
 
+static int plain_fwd (const struct cuda_call *call, const struct kern_attention_fwd *a,
+                      struct mg_error *err)
+{
+    return FLASH_TYPED (a->dtype, a->head_dim_v, launch, call, a, err);
+}
+
+static bool takes_all (const struct kern_attention_fwd *, const struct cuda_limits *)
+{
+    return true;
+}
+
+/* The kernels, best first.  Those of the first row are used whose capability the device has, and
+ * that take the arguments.
+ */
+static const struct {
+    int capability;
+    bool (*takes) (const struct kern_attention_fwd *a, const struct cuda_limits *limits);
+    int (*fwd) (const struct cuda_call *call, const struct kern_attention_fwd *a,
+                struct mg_error *err);
+} variants[] = {
+    { 80, cuda_attention_mma_takes, cuda_attention_mma_fwd },
+    { 0, takes_all, plain_fwd },
+};
+
 int cuda_attention_check (const struct kern_attention_fwd *a, struct mg_error *err)
 {
     if (a->head_dim <= FLASH_MAX_DIM && a->head_dim_v <= FLASH_MAX_DIM)
@@ -177,8 +190,14 @@ int cuda_attention_fwd (const struct cuda_call *call, const struct kern_attentio
                         struct mg_error *err)
 {
     const struct kern_attention_fwd a = flash_args (from);
+    struct cuda_limits limits;
+    int i = 0;
 
     if (kern_attention_check (&a, err) < 0 || cuda_attention_check (&a, err) < 0)
         return -1;
-    return FLASH_TYPED (a.dtype, a.head_dim_v, launch, call, &a, err);
+    if (cuda_launched (cuda_limits_of (&limits), "attention_fwd", err) < 0)
+        return -1;
+    while (limits.capability < variants[i].capability || !variants[i].takes (&a, &limits))
+        i++;
+    return variants[i].fwd (call, &a, err);
 }

@@ -203,6 +203,17 @@ static __device__ inline float flash_row_max (float x)
     return x;
 }
 
+/* The largest of a float in memory and x.  As whole numbers, floats above 0 have the order of
+ * floats, those below 0 the opposite one.
+ */
+static __device__ inline void flash_note_most (float *most, float x)
+{
+    if (x >= 0)
+        atomicMax ((int *)most, __float_as_int (x));
+    else
+        atomicMin ((unsigned *)most, __float_as_uint (x));
+}
+
 /* On the host: */
 
 /* Floats from one row in shared memory to the next, an odd number so that banks differ. */
@@ -240,5 +251,14 @@ enum { FLASH_MAX_DIM = 16 * FLASH_LANES };
 
 /* 0, or -1 and ENOTSUP if heads have more than FLASH_MAX_DIM features. */
 int cuda_attention_check (const struct kern_attention_fwd *a, struct mg_error *err);
+
+/* Attention on tensor cores (attention_mma.cu), which takes 16-bit types with rows that are aligned
+ * to 16 bytes and a scale above 0, where the device has the shared memory.  'a' is of flash_args()
+ * and has been checked.
+ */
+bool cuda_attention_mma_takes (const struct kern_attention_fwd *a,
+                               const struct cuda_limits *limits);
+int cuda_attention_mma_fwd (const struct cuda_call *call, const struct kern_attention_fwd *a,
+                            struct mg_error *err);
 
 #endif /* KERNELS_CUDA_FLASH_H */

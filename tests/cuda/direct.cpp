@@ -127,6 +127,30 @@ cudaError_t cudaGetDeviceCount (int *count)
     return cudaSuccess;
 }
 
+cudaError_t cudaGetDevice (int *device)
+{
+    *device = 0;
+    return cudaSuccess;
+}
+
+/* Of capability 9.0. */
+cudaError_t cudaDeviceGetAttribute (int *value, enum cudaDeviceAttr attribute, int)
+{
+    switch ((int)attribute) {
+    case cudaDevAttrComputeCapabilityMajor:
+        *value = 9;
+        return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+        *value = 0;
+        return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+        *value = 227 << 10;
+        return cudaSuccess;
+    default:
+        return cudaErrorInvalidValue;
+    }
+}
+
 cudaError_t cudaMalloc (void **p, size_t size)
 {
     *p = direct_alloc (size, 0);

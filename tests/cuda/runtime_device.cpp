@@ -219,7 +219,13 @@ static cudaError_t check_device (int device)
 /* Dynamic shared memory that a block may have if its kernel asks for it. */
 static int shared_limit ()
 {
-    return (runtime_settings ()->capability >= 90 ? 227 : 163) << 10;
+    switch (runtime_settings ()->capability) {
+    case 86:
+    case 89:
+    case 120:
+    case 121: return 99 << 10;
+    default: return (runtime_settings ()->capability >= 90 ? 227 : 163) << 10;
+    }
 }
 
 cudaError_t cudaDeviceGetAttribute (int *value, cudaDeviceAttr attribute, int device)

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "tests/cuda/launch.h"
 #include "tests/cuda/twins.h"
 #include "tests/tap/tap.h"
 
@@ -12,16 +13,37 @@ static const struct part {
     const char *name;
     int64_t seq_q, seq_k, dim, dim_v;
     bool causal, window, sink, dropout, starts, largest, far;
+    bool aligned;  /* rows begin at multiples of 16 bytes, as tensor cores want */
+    bool negative; /* so is the scale */
 } parts[] = {
-    { "plain", 19, 35, 12, 12, false, false, false, false, false, false, false },
-    { "causal", 35, 35, 24, 20, true, false, false, false, false, true, false },
-    { "window", 70, 70, 12, 12, true, true, false, false, false, false, false },
-    { "sink", 33, 33, 16, 16, true, false, true, false, false, true, false },
-    { "dropout", 20, 33, 12, 12, false, false, true, true, false, false, false },
-    { "documents", 40, 40, 12, 12, true, false, false, false, true, false, false },
-    { "elsewhere", 20, 20, 12, 12, true, false, false, false, false, false, true },
-    { "wide", 5, 9, 200, 136, true, false, false, false, false, false, false },
-    { "no keys", 5, 0, 8, 8, false, false, true, false, false, false, false },
+    { "plain", 19, 35, 12, 12, .causal = false },
+    { "causal", 35, 35, 24, 20, .causal = true, .largest = true },
+    { "window", 70, 70, 12, 12, .causal = true, .window = true },
+    { "sink", 33, 33, 16, 16, .causal = true, .sink = true, .largest = true },
+    { "dropout", 20, 33, 12, 12, .sink = true, .dropout = true },
+    { "documents", 40, 40, 12, 12, .causal = true, .starts = true },
+    { "elsewhere", 20, 20, 12, 12, .causal = true, .far = true },
+    { "wide", 5, 9, 200, 136, .causal = true },
+    { "no keys", 5, 0, 8, 8, .sink = true },
+    { "aligned", 19, 70, 64, 64, .aligned = true, .largest = true },
+    { "aligned one query", 1, 100, 40, 40, .aligned = true },
+    { "aligned causal", 70, 70, 64, 64, .causal = true, .aligned = true },
+    { "aligned cache", 12, 110, 12, 12, .causal = true, .far = true, .aligned = true },
+    { "aligned window", 126, 126, 12, 20, .causal = true, .window = true, .aligned = true },
+    { "aligned right", 66, 80, 16, 16, .window = true, .sink = true, .aligned = true },
+    { "aligned sink", 33, 33, 16, 9, .causal = true, .sink = true, .largest = true,
+      .aligned = true },
+    { "aligned dropout", 66, 70, 24, 24, .sink = true, .dropout = true, .aligned = true },
+    { "aligned dropout elsewhere", 20, 20, 24, 24, .causal = true, .dropout = true, .far = true,
+      .aligned = true },
+    { "aligned documents", 100, 100, 12, 12, .causal = true, .starts = true, .aligned = true },
+    { "aligned 96", 17, 33, 96, 80, .causal = true, .aligned = true },
+    { "aligned 128", 33, 65, 128, 128, .aligned = true },
+    { "aligned latent", 17, 65, 192, 128, .causal = true, .aligned = true },
+    { "aligned 192", 9, 30, 40, 192, .aligned = true },
+    { "aligned 256", 9, 70, 256, 251, .aligned = true },
+    { "aligned, negative", 9, 12, 16, 16, .aligned = true, .negative = true },
+    { "aligned no keys", 5, 0, 8, 8, .sink = true, .aligned = true },
 };
 
 static struct kern_positions positions (int64_t n, int32_t from)
@@ -41,7 +63,7 @@ static struct kern_starts starts (int64_t n)
     int32_t at[128];
 
     for (int64_t i = 0; i < n; i++)
-        at[i] = (int32_t)(i < 13 ? 0 : i < 20 ? 13 : 20);
+        at[i] = (int32_t)(i < 13 ? 0 : i < 20 ? 13 : i < 70 ? 20 : 70);
     s.at = twins_values ((size_t)n, sizeof (at[0]), 0, at);
     return s;
 }
@@ -52,26 +74,29 @@ static struct kern_attention_fwd arguments (const struct part *c, enum mg_dtype 
 {
     static const int64_t sample[BATCH] = { 3, INT64_C (0x987654321) };
     const int64_t group = HEADS / KV_HEADS;
+    const int64_t dim = c->aligned ? (c->dim + 7) / 8 * 8 : c->dim;
+    const int64_t dim_v = c->aligned ? (c->dim_v + 7) / 8 * 8 : c->dim_v;
     struct kern_attention_fwd a = {
         .batch = BATCH, .heads = HEADS, .kv_heads = KV_HEADS, .seq_q = c->seq_q,
-        .seq_k = c->seq_k, .head_dim = c->dim, .head_dim_v = c->dim_v, .scale = 0.7,
+        .seq_k = c->seq_k, .head_dim = c->dim, .head_dim_v = c->dim_v,
+        .scale = c->negative ? -0.7 : 0.7,
         .coeff = dtype == MG_FLOAT16 ? 3 : 0, .causal = c->causal, .dtype = dtype,
         .window = { c->window, 9, 0 }, .has_sink = c->sink, .seed = 77, .layer = 2,
         .first_head = 4, .dropout_p = c->dropout ? 0.2 : 0,
     };
 
-    a.q_stride_h = c->dim;
-    a.q_stride_g = group * c->dim + 3;
+    a.q_stride_h = dim;
+    a.q_stride_g = group * dim + (c->aligned ? 8 : 3);
     a.q_stride_b = KV_HEADS * a.q_stride_g;
     a.q_stride_s = BATCH * a.q_stride_b;
-    a.kv_stride_g = c->dim;
-    a.kv_stride_b = KV_HEADS * c->dim;
+    a.kv_stride_g = dim;
+    a.kv_stride_b = KV_HEADS * dim;
     a.kv_stride_s = BATCH * a.kv_stride_b;
-    a.v_stride_g = c->dim_v;
-    a.v_stride_b = KV_HEADS * c->dim_v;
+    a.v_stride_g = dim_v;
+    a.v_stride_b = KV_HEADS * dim_v;
     a.v_stride_s = BATCH * a.v_stride_b;
-    a.out_stride_h = c->dim_v;
-    a.out_stride_b = HEADS * c->dim_v;
+    a.out_stride_h = dim_v;
+    a.out_stride_b = HEADS * dim_v;
     a.out_stride_s = BATCH * a.out_stride_b;
     a.q = twins_random ((size_t)(c->seq_q * a.q_stride_s), dtype, shift, 1);
     a.k = twins_random ((size_t)(c->seq_k * a.kv_stride_s), dtype, shift, 2);
@@ -99,6 +124,27 @@ static void test_fwd (const struct part *c, enum mg_dtype dtype, size_t shift)
         a.max_logit = twins_numbers (1, MG_FLOAT32, 0, &most);
     twins_check (KERN_ATTENTION_FWD, &a, twins_tolerance (dtype), "attention_fwd %s %s+%zu",
                  c->name, mg_dtype_name (dtype), shift);
+}
+
+/* --- what instrumented kernels do --- */
+
+/* A block of 64 queries has 64 keys in a tile, and a causal mask leaves out one tile of four.
+ * Accesses of 16 bytes take 4 passes over the banks.
+ */
+static void test_counts (void)
+{
+    enum { SEQ = 128, DIM = 64, TILE = 64 };
+    const struct part p = { "", SEQ, SEQ, DIM, DIM, .causal = true, .aligned = true };
+    const struct kern_attention_fwd a = arguments (&p, MG_BFLOAT16, 0);
+    const int64_t product = TILE / 16 * (TILE / 8) * (DIM / 16);
+    struct launch_counts c;
+
+    if (!twins_count (KERN_ATTENTION_FWD, &a, &c))
+        return;
+    is_int ((int64_t)c.mma, BATCH * HEADS * 3 * 2 * product, "attention_fwd: mma of three tiles");
+    if (!ok (c.wavefronts <= 4 * c.shared_requests, "attention_fwd: no bank conflicts"))
+        diag ("%llu passes for %llu accesses", (unsigned long long)c.wavefronts,
+              (unsigned long long)c.shared_requests);
 }
 
 /* The products of the random dout and out are not those of a forward pass, which changes nothing
@@ -152,9 +198,16 @@ void twins_attention (void)
 {
     for (size_t i = 0; i < sizeof (parts) / sizeof (parts[0]); i++)
         for (int d = 0; d < TWINS_DTYPES; d++) {
-            test_fwd (&parts[i], twins_dtypes[d], i % 2);
-            test_bwd (&parts[i], twins_dtypes[d], i % 2, i % 2);
+            size_t shift = parts[i].aligned ? 0 : i % 2;
+
+            /* Both 16-bit types have the same code on tensor cores, and float32 has none. */
+            if (parts[i].aligned && twins_dtypes[d] != (i % 2 ? MG_BFLOAT16 : MG_FLOAT16))
+                continue;
+            test_fwd (&parts[i], twins_dtypes[d], shift);
+            if (!parts[i].aligned)
+                test_bwd (&parts[i], twins_dtypes[d], shift, i % 2);
         }
+    test_counts ();
     for (int d = 0; d < TWINS_DTYPES; d++) {
         test_merge (twins_dtypes[d], twins_dtypes[d], 40, 0);
         test_merge (twins_dtypes[d], MG_FLOAT32, 13, 1);
