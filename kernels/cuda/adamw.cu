@@ -39,6 +39,37 @@ static __device__ inline void update (const struct scalars &s, float grad, float
     *param = *param * s.decay - s.step * *m / (sqrtf (*v) * s.root + s.eps);
 }
 
+template <typename T> struct alignas (4 * sizeof (T)) quad {
+    T x[4];
+};
+
+template <typename T>
+static __device__ inline void store_quad (void *to, int64_t i, const cuda_pack<float> &param)
+{
+    quad<T> rounded;
+
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        rounded.x[j] = cuda_rounded<T> (param.x[j]);
+    *(quad<T> *)((T *)to + i) = rounded;
+}
+
+/* The copies of a pack from i on. */
+static __device__ inline void store_copy (const struct kern_adamw &a, int64_t i,
+                                          const cuda_pack<float> &param)
+{
+    bool whole = a.n - i >= 4 && (uintptr_t)a.copy % sizeof (quad<__half>) == 0;
+
+    if (whole && a.copy_dtype == MG_BFLOAT16)
+        return store_quad<__nv_bfloat16> (a.copy, i, param);
+    if (whole && a.copy_dtype == MG_FLOAT16)
+        return store_quad<__half> (a.copy, i, param);
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        if (i + j < a.n)
+            cuda_set_typed_element (a.copy, i + j, param.x[j], a.copy_dtype);
+}
+
 template <bool WIDE>
 __global__ void __launch_bounds__ (CUDA_THREADS) adamw_plain (struct kern_adamw a, struct scalars s)
 {
@@ -57,12 +88,8 @@ __global__ void __launch_bounds__ (CUDA_THREADS) adamw_plain (struct kern_adamw 
         cuda_store<WIDE> (at[0], param, a.n - i);
         cuda_store<WIDE> (at[1], m, a.n - i);
         cuda_store<WIDE> (at[2], v, a.n - i);
-        if (!a.copy)
-            continue;
-#pragma unroll
-        for (int j = 0; j < SIZE; j++)
-            if (i + j < a.n)
-                cuda_set_typed_element (a.copy, i + j, param.x[j], a.copy_dtype);
+        if (a.copy)
+            store_copy (a, i, param);
     }
 }
 

@@ -105,10 +105,24 @@ __global__ void __launch_bounds__ (CUDA_THREADS) norm_fwd (struct kern_norm_fwd 
     }
 }
 
+/* Where the sum of a column is: element i of pack p at p * pack + i * element. */
+struct sums {
+    float *dweight, *dbias;
+    int64_t pack, element;
+};
+
+/* Elements from one sum of a pack to the next one in shared memory.  So neither threads that have
+ * packs which follow each other, nor those that have columns, meet in a bank.
+ */
+static __host__ __device__ inline int64_t shared_step (int64_t packs, int size)
+{
+    return (packs + CUDA_WARP - 1) / CUDA_WARP * CUDA_WARP + CUDA_WARP / size;
+}
+
 /* dx of a row, and its share of the column sums. */
 template <typename T, bool WIDE>
 static __device__ inline void bwd_row (const struct kern_norm_bwd &a, int64_t r, char *keep,
-                                       float *dweight, float *dbias)
+                                       const struct sums &s)
 {
     const int SIZE = cuda_pack<T>::SIZE;
     int64_t packs = (a.cols + SIZE - 1) / SIZE;
@@ -150,8 +164,8 @@ static __device__ inline void bwd_row (const struct kern_norm_bwd &a, int64_t r,
 
             dx.x[i] = cuda_rounded<T> (a.accumulate_dx ? g + cuda_float (dx.x[i]) : g);
             if (i < left) {
-                dweight[col + i] += d * xhat;
-                dbias[col + i] += d;
+                s.dweight[p * s.pack + i * s.element] += d * xhat;
+                s.dbias[p * s.pack + i * s.element] += d;
             }
         }
         cuda_store<WIDE> (dx_row + col, dx, left);
@@ -165,27 +179,28 @@ __global__ void __launch_bounds__ (CUDA_THREADS)
 {
     const int SIZE = cuda_pack<T>::SIZE;
     int64_t groups = (a.rows + CUDA_NORM_GROUP - 1) / CUDA_NORM_GROUP;
-    int64_t padded = (a.cols + SIZE - 1) / SIZE * SIZE;
+    int64_t packs = (a.cols + SIZE - 1) / SIZE, step = shared_step (packs, SIZE);
 
     for (int64_t group = blockIdx.x; group < groups; group += gridDim.x) {
-        float *out = sums + 2 * group * a.cols;
-        float *dweight = keep_sums ? (float *)ptx_shared () : out;
-        float *dbias = dweight + (keep_sums ? padded : a.cols);
-        char *keep = keep_rows ? (char *)ptx_shared () + 2 * padded * sizeof (float) : nullptr;
+        float *out = sums + 2 * group * a.cols, *shared = (float *)ptx_shared ();
+        const struct sums s = { keep_sums ? shared : out,
+                                keep_sums ? shared + SIZE * step : out + a.cols,
+                                keep_sums ? 1 : SIZE, keep_sums ? step : 1 };
+        char *keep = keep_rows ? (char *)(shared + 2 * SIZE * step) : nullptr;
         int64_t end = min ((group + 1) * CUDA_NORM_GROUP, a.rows);
 
         /* A thread has the same columns everywhere: no barrier is needed for these sums. */
-        for (int64_t c = (int64_t)threadIdx.x * SIZE; c < a.cols; c += blockDim.x * SIZE)
-            for (int i = 0; i < SIZE && c + i < a.cols; i++)
-                dweight[c + i] = dbias[c + i] = 0;
+        for (int64_t p = threadIdx.x; p < packs; p += blockDim.x)
+            for (int i = 0; i < SIZE && p * SIZE + i < a.cols; i++)
+                s.dweight[p * s.pack + i * s.element] = s.dbias[p * s.pack + i * s.element] = 0;
         for (int64_t r = group * CUDA_NORM_GROUP; r < end; r++)
-            bwd_row<T, WIDE> (a, r, keep, dweight, dbias);
+            bwd_row<T, WIDE> (a, r, keep, s);
         if (!keep_sums)
             continue;
         __syncthreads ();
         for (int64_t c = threadIdx.x; c < a.cols; c += blockDim.x) {
-            out[c] = dweight[c];
-            out[a.cols + c] = dbias[c];
+            out[c] = s.dweight[c / SIZE + c % SIZE * step];
+            out[a.cols + c] = s.dbias[c / SIZE + c % SIZE * step];
         }
         __syncthreads ();
     }
@@ -251,7 +266,8 @@ static int launch_bwd (const struct cuda_call *call, const struct kern_norm_bwd 
 {
     const int SIZE = cuda_pack<T>::SIZE;
     int64_t packs = (a->cols + SIZE - 1) / SIZE;
-    size_t sums = (size_t)(2 * packs * SIZE) * sizeof (float), rows = (size_t)packs * 32;
+    size_t sums = (size_t)(2 * SIZE * shared_step (packs, SIZE)) * sizeof (float);
+    size_t rows = (size_t)packs * 32;
     bool wide = are_wide (a->x, &a->x_rows, a->cols, sizeof (T))
                 && are_wide (a->dy, &a->dy_rows, a->cols, sizeof (T))
                 && are_wide (a->dx, &a->dx_rows, a->cols, sizeof (T))

@@ -87,8 +87,13 @@ static void free_operands (void)
 
 static uint64_t add_bytes (uint64_t sum, const char *bytes, size_t size)
 {
-    for (size_t i = 0; i < size; i++)
-        sum = (sum ^ (unsigned char)bytes[i]) * UINT64_C (0x100000001b3);
+    for (size_t i = 0; i < size; i += sizeof (sum)) {
+        uint64_t word = 0;
+
+        memcpy (&word, bytes + i, size - i < sizeof (word) ? size - i : sizeof (word));
+        sum = (sum ^ word) * UINT64_C (0x100000001b3);
+        sum ^= sum >> 32;
+    }
     return sum;
 }
 
