@@ -1,10 +1,11 @@
 #!/bin/bash
 # A device whose streams run behind the host, as a GPU's do (tests/lib/device_late.c): runs have the
 # bits of those on the CPU device, traces have the device's times, and a stall is told by what the
-# device is at.
+# device is at.  Grouped transfers end if the device has one queue for all streams.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/mpi.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
+. "$MG_SRCDIR/tests/lib/layouts.sh"
 unset MG_TEST_DEVICE
 
 libs=$MG_BUILDDIR/tests/lib/.libs
@@ -82,6 +83,53 @@ END2
 else
     skip 2 "no python3"
 fi
+
+# ---- one queue for all streams, as CUDA may have: every call of a run ends, whatever the layout, if
+# transfers are grouped
+queue=("${one[@]}" --kv-channels 8 --hidden-size 24 --ffn-hidden-size 48 --eval-iters 1 --eval-interval 2)
+# in_queue RANKS ARGUMENT...: the bits of the CPU device, with a call for each transfer there
+in_queue() {
+    local ranks=$1
+    shift
+    train plain mpi_run "$ranks" "${queue[@]}" "$@"
+    is "$status" 0 "$*"
+    MG_TEST_COMM=apart MG_TEST_DEVICE=late MG_LATE_ONE_QUEUE=1 \
+        train queue mpi_run "$ranks" "${queue[@]}" "$@" --no-overlap-p2p-communication
+    is "$status" 0 "in one queue" || diag "$err"
+    same_bits queue plain "the same bits"
+}
+seed_draws
+vpp="--num-virtual-stages-per-pipeline-rank"
+mapfile -t layouts <<END2
+4 --pipeline-model-parallel-size 4 --global-batch-size 10 --eval-global-batch-size 4
+4 --pipeline-model-parallel-size 2 --context-parallel-size 2 $vpp 2
+4 --pipeline-model-parallel-size 2 --num-experts 4 --expert-model-parallel-size 2 --moe-ffn-hidden-size 12 --moe-token-dispatcher-type alltoall --global-batch-size 12
+4 --pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --sequence-parallel $vpp 2 --global-batch-size 6 --microbatch-group-size-per-virtual-pipeline-stage 3
+2 --pipeline-model-parallel-size 2 $vpp 2 --cuda-graph-impl local --cuda-graph-warmup-steps 1
+END2
+some 1 "${layouts[@]}"
+for layout in "${some[@]}"; do
+    read -ra words <<<"$layout"
+    in_queue "${words[@]}"
+done
+tps=(1 2) pps=(2 3 4) dps=(1 2)
+draws=1
+! long || draws=12
+for ((i = 0; i < draws; i++)); do
+    draw_sizes 8
+    draw_optimizer
+    stages=1
+    ! coin || stages=2
+    batch=$((2 * dp * (pp + RANDOM % 4)))
+    ((stages == 1)) || batch=$((2 * dp * pp * (1 + RANDOM % 3)))
+    in_queue $n --tensor-model-parallel-size $tp --pipeline-model-parallel-size $pp \
+        --num-layers $((2 * pp)) $vpp $stages --global-batch-size $batch \
+        "${optimizer[@]}" "${neutral[@]}"
+done
+MG_TEST_COMM=apart MG_TEST_DEVICE=late MG_LATE_ONE_QUEUE=1 run mpi_run 2 "${queue[@]}" \
+    --pipeline-model-parallel-size 2 $vpp 2 --distributed-timeout-minutes 0.04
+ok "[ $status != 0 ]" "a call for each transfer does not end"
+like "$err" "(send to|receive from) [01] of [0-9]* float32 on pp" "and the transfer is named"
 
 # ---- a rank whose device is stuck in a kernel is the one that the others wait for
 stuck=("${one[@]}" --distributed-timeout-minutes 0.05)

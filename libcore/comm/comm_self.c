@@ -1,11 +1,13 @@
 /* comm_self.c - a group of one rank: collectives are copies, sends meet own receives
  *
  * Copies are the device's, enqueued on the stream.  Transfers whose match is not in the same list
- * take their place in the stream's queue.
+ * take their place in the stream's queue, where the communication thread copies.  So a device that
+ * takes no host work, whose memory the host cannot reach, has none of these.
  */
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -254,11 +256,28 @@ static int plan_p2p (struct self *self, const struct comm_request *req, struct o
     return 0;
 }
 
+/* Take a list back that the device refuses as host work, and name it. */
+static int refuse_unmatched (struct self *self, struct op *op, struct mg_error *err)
+{
+    char what[160], why[MG_ERROR_MAX] = "";
+
+    if (err)
+        snprintf (why, sizeof (why), "%s", err->text);
+    self->host->describe (&op->req, what, sizeof (what));
+    for (int i = 0; i < op->req.n; i++)
+        (*(op->list[i].kind == MG_SEND ? &self->sends : &self->recvs))--;
+    self->unmatched--;
+    self->host->pool_put (self->ops, op);
+    return self->host->error_set (err, ENOTSUP, "%s: its other end must be in the same list; %s",
+                                  what, why);
+}
+
 static int self_enqueue (void *impl, const struct comm_request *req,
                          struct mg_stream *stream, struct mg_error *err)
 {
     struct self *self = impl;
     struct op *op;
+    int rc;
 
     if (req->call != MG_CALL_P2P)
         return collective (self, req, stream, err);
@@ -275,7 +294,8 @@ static int self_enqueue (void *impl, const struct comm_request *req,
         self->host->pool_put (self->ops, op);
         return -1;
     }
-    return self->host->submit (stream, &op->work, err);
+    rc = self->host->submit (stream, &op->work, err);
+    return rc < 0 && errno == ENOTSUP ? refuse_unmatched (self, op, err) : rc;
 }
 
 const struct comm_ops comm_self_ops = {

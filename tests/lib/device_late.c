@@ -8,6 +8,8 @@
  *
  * MG_LATE_STUCK=NAME:N: the N-th call of the kernel NAME never ends.  MG_LATE_MIB: the size of its
  * memory, as far as a plan is told (4096).  MG_LATE_BARE: no host work on its streams.
+ * MG_LATE_ONE_QUEUE: what is enqueued on all streams runs one after the other, in the order of
+ * enqueuing.
  */
 
 #include <errno.h>
@@ -44,6 +46,7 @@ struct item {
     uint64_t ticket; /* of the event */
     struct work *work;
     bool handed; /* the work is with the communication thread */
+    uint64_t turn; /* place in the order of enqueuing on all streams */
     double due;  /* seconds of the clock, 0: it was not first yet */
     _Alignas (max_align_t) char args[ARGS_MAX];
 };
@@ -78,6 +81,8 @@ struct late {
     double delay; /* seconds */
     const char *stuck;
     int stuck_calls; /* until it is stuck */
+    bool one_queue;
+    uint64_t turns, turn; /* items so far; the item whose turn it is, if there is one queue */
 };
 
 static const struct device_ops *cpu; /* since usable() */
@@ -159,7 +164,7 @@ static bool look_at (struct late *l, struct late_stream *stream)
     struct item *item = stream->head;
     bool done;
 
-    if (!item)
+    if (!item || (l->one_queue && item->turn != l->turn))
         return false;
     if (item->due == 0)
         item->due = now () + (item->kind <= SET ? l->delay : 0);
@@ -173,6 +178,7 @@ static bool look_at (struct late *l, struct late_stream *stream)
     if (!(stream->head = item->next))
         stream->tail = &stream->head;
     stream->done++;
+    l->turn++;
     free (item);
     return true;
 }
@@ -225,6 +231,7 @@ static int enqueue (struct mg_stream *base, const struct item *want, struct mg_e
         return base->device->host->error_set (err, ENOMEM, "late device: out of memory");
     *item = *want;
     pthread_mutex_lock (&l->lock);
+    item->turn = l->turns++;
     *stream->tail = item;
     stream->tail = &item->next;
     stream->enqueued++;
@@ -375,6 +382,7 @@ static int create (struct mg_device *device, struct mg_error *err)
     l->device = device;
     l->delay = delay ? atof (delay) / 1e6 : 0;
     l->stuck = getenv ("MG_LATE_STUCK");
+    l->one_queue = getenv ("MG_LATE_ONE_QUEUE") != NULL;
     pthread_mutex_init (&l->lock, NULL);
     pthread_mutex_init (&l->running, NULL);
     pthread_cond_init (&l->more, NULL);

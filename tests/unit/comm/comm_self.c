@@ -469,6 +469,58 @@ static void never_matched (void)
     device_destroy (device);
 }
 
+/* The linker makes communicators ask here for host work. */
+static bool bare;
+int __real_stream_submit (struct mg_stream *stream, struct work *work, struct mg_error *err);
+int __wrap_stream_submit (struct mg_stream *stream, struct work *work, struct mg_error *err);
+
+int __wrap_stream_submit (struct mg_stream *stream, struct work *work, struct mg_error *err)
+{
+    if (bare)
+        return mg_error_set (err, ENOTSUP, "stream x: bare devices take no host work");
+    return __real_stream_submit (stream, work, err);
+}
+
+/* A device without host work: a transfer without its other end is refused, and changes nothing. */
+static void no_host_work (void)
+{
+    struct mg_device *device = make_device (10);
+    struct comm_net *net = make_net (device);
+    struct mg_comm *comm = make_comm (net);
+    struct mg_error err = { "" };
+    struct mg_stream *stream = mg_stream_create (device, MG_STREAM_COMPUTE, "x", &err);
+    struct mg_stream *side = mg_stream_create (device, MG_STREAM_COMM, "y", &err);
+    float x[3] = { 1, 2, 3 }, y[3] = { 0 };
+    struct mg_p2p list[] = { { MG_SEND, 0, &x[0], 1, MG_FLOAT32 },
+                             { MG_RECV, 0, &y[0], 1, MG_FLOAT32 },
+                             { MG_SEND, 0, &x[1], 1, MG_FLOAT32 } };
+
+    bare = true;
+    for (int i = 0; i < 2; i++) {
+        errno = 0;
+        ok (mg_comm_p2p (comm, list, i ? 3 : 1, stream, &err) < 0
+                && errno == ENOTSUP, "transfers without their other ends");
+        is_str (err.text, i ? "send to 0 of 1 float32 and 2 other transfers on tp: its other end "
+                              "must be in the same list; stream x: bare devices take no host work"
+                            : "send to 0 of 1 float32 on tp: its other end must be in the same "
+                              "list; stream x: bare devices take no host work",
+                "are refused, by name");
+    }
+    is_int (mg_comm_p2p (comm, list, 2, stream, &err), 0, "pairs need no host work");
+    is_int (mg_stream_synchronize (stream, &err), 0, "and are done");
+    is_near (y[0], 1, 0, "as if nothing had been refused");
+    bare = false;
+    is_int (mg_comm_p2p (comm, &list[2], 1, side, &err)
+                | mg_comm_p2p (comm, &list[1], 1, stream, &err), 0, "a send and a receive");
+    is_int (mg_stream_synchronize (stream, &err), 0, "meet");
+    is_near (y[0], 2, 0, "under the numbers that they would have had");
+    mg_stream_destroy (side);
+    mg_stream_destroy (stream);
+    comm_destroy (comm);
+    comm_net_destroy (net);
+    device_destroy (device);
+}
+
 int main (void)
 {
     struct mg_device *device = make_device (10);
@@ -499,6 +551,7 @@ int main (void)
     device_destroy (device);
     test_graph ();
     kinds ();
+    no_host_work ();
     never_matched ();
     return done_testing ();
 }
