@@ -15,6 +15,7 @@ int cmd_eval (int argc, char **argv);
 int cmd_generate (int argc, char **argv);
 int cmd_launch (int argc, char **argv);
 int cmd_plan (int argc, char **argv);
+int cmd_serve (int argc, char **argv);
 int cmd_train (int argc, char **argv);
 
 #endif /* CMD_CMD_H */

@@ -37,6 +37,7 @@ static const struct command commands[] = {
     { "train", "train a model", cmd_train, true },
     { "launch", "start ranks on this machine, without Slurm", cmd_launch, false },
     { "generate", "generate texts by a trained model", cmd_generate, true },
+    { "serve", "answer requests for texts by a trained model, over HTTP", cmd_serve, true },
     { "eval", "measure a trained model by a benchmark", cmd_eval, true },
     { "data", "make, list and look at datasets", cmd_data, false },
     { "checkpoint", "look at checkpoints, check and convert them", cmd_checkpoint, false },

@@ -1,0 +1,139 @@
+#!/bin/bash
+# megatron serve: forms and fields, streams, log probabilities as lm-evaluation-harness reads them,
+# refusals, clients that leave, many clients with hostile ones among them, the end, several ranks.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+. "$MG_SRCDIR/tests/lib/ranks.sh"
+
+command -v python3 >/dev/null || skip_all "no python3"
+megatron serve --load . --no-api-key 2>&1 | grep -q "this build lacks" \
+    && skip_all "this build has no libmicrohttpd"
+export OMP_NUM_THREADS=1
+
+megatron serve --help | sed -n 's/^  \(--[a-z-]*\).*/\1/p' | sort >options
+sed 's/\\-/-/g' "$MG_SRCDIR/man/megatron-serve.1.in" | sed -n '/^\.SH OPTIONS/,/^\.SH PATHS/p' \
+    | sed -n 's/^\.BI\{0,1\} \(--[a-z-]*\).*/\1/p' | grep -vx -- --help | sort >entries
+ok "[ $(wc -l <options) -gt 15 ]" "options are read"
+is "$(cat entries)" "$(cat options)" "each has an entry in the page"
+
+# ---- a model
+
+for ((i = 0; i < 400; i++)); do echo "$i and $((i + 1)) are numbers"; done >text
+megatron data tokenize --input text --output-prefix text --append-eod 2>/dev/null
+run megatron train --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 64 \
+    --position-embedding-type rope --max-position-embeddings 20000 --tokenizer-type ByteLevel \
+    --data-path text_text_document --micro-batch-size 8 --train-iters 40 --lr 5e-3 \
+    --lr-decay-style constant --split 100,0,0 --eval-iters 0 --save ck
+is "$status" 0 "a model is trained" || diag "$err"
+prompts=(--prompts "7 and" "and 3" "numb")
+base=(--load ck --tokenizer-type ByteLevel --json)
+megatron generate "${base[@]}" "${prompts[@]}" --temperature 0 --num-tokens-to-generate 12 \
+    >greedy 2>/dev/null
+megatron generate "${base[@]}" "${prompts[@]}" --seed 8 --top-k 20 --top-p 0.9 --temperature 1.5 \
+    --num-tokens-to-generate 20 --ignore-eos >drawn 2>/dev/null
+megatron generate "${base[@]}" --prompts "12 and 13 are numbers" "x" "and 3 are" \
+    --num-tokens-to-generate 0 --return-log-probs >scores 2>/dev/null
+is "$(cat greedy drawn scores | wc -l)" 9 "texts to compare with"
+
+# ---- servers
+
+serve=(--load ck --tokenizer-type ByteLevel --served-model-name tiny --port 0
+       --inference-max-seq-length 20000)
+
+# start_server COMMAND...: leaves $server, its process, and $url
+start_server() {
+    rm -f served
+    "$@" >served 2>errors &
+    server=$!
+    at_exit "kill $server 2>/dev/null"
+    wait_until "grep -qs ' is served at ' served" "$server" || diag "$(cat errors)"
+    url=$(sed -n 's/.* is served at //p' served)
+}
+
+# end_server TEXT: the server has been told to end, and does
+end_server() {
+    status=0
+    wait "$server" || status=$?
+    is "$status" 0 "$1" || diag "$(cat errors)"
+}
+
+# client PART KEY [WORD...]: each check of a part
+client() {
+    local line found=0
+    while read -r line; do
+        found=1
+        test_result "$([ "${line%% *}" = PASS ]; echo $?)" "$1: ${line#* }"
+    done < <(python3 "$MG_SRCDIR/tests/lib/serve-client.py" "$1" "$url" "${@:2}" 2>&1)
+    ok "[ $found = 1 ]" "$1: there were checks"
+}
+
+printf 'first-key\n\nsecond-key\r\n' >keys
+start_server megatron serve "${serve[@]}" --api-key-file keys --inference-max-requests 4 \
+    --max-body-bytes 4096 --max-prompt-tokens 100 --max-queue 200 --max-connections 100
+like "$(cat served)" "^tiny is served at http://127\.0\.0\.1:[0-9]+$" "one line with the address"
+client forms first-key
+client streams first-key
+client refusals first-key
+run megatron serve "${serve[@]}" --no-api-key --port "${url##*:}"
+like "$status:$(grep -c '^megatron serve: ' <<<"$err"):$err" \
+    "^[12]:1:.*cannot listen at 127.0.0.1, port ${url##*:}: Address already in use" \
+    "a port that is taken"
+requests=128
+! long || requests=1000
+client loads first-key "$server" "$requests"
+client drain first-key "$server" 400 whole
+end_server "SIGTERM: the running requests end, then the server"
+
+start_server megatron serve "${serve[@]}" --no-api-key --inference-max-requests 4 \
+    --client-seconds 1 --request-seconds 2 --drain-seconds 0 --max-connections 20
+client harness -
+client leaving -
+client drain - "$server" 19000 cut
+end_server "a request that does not end in time ends with an error"
+
+start_server env --default-signal=INT megatron serve "${serve[@]}" --no-api-key \
+    --no-prompt-logprobs --max-logprobs 0 --host localhost
+client less -
+kill -INT "$server"
+end_server "SIGINT"
+
+# ---- ranks, whose time limit is shorter than they have nothing to do
+
+if ranks_available; then
+    for layout in --tensor-model-parallel-size --pipeline-model-parallel-size; do
+        start_server ranks_run 2 megatron serve "${serve[@]}" --no-api-key $layout 2 \
+            --distributed-timeout-minutes 0.03
+        sleep 2.5
+        client ranks -
+        kill "$(pgrep -P "$server" -f "megatron launch" || echo "$server")"
+        end_server "$layout 2: SIGTERM ends all ranks"
+    done
+else
+    skip 1 "neither UCX nor MPI"
+fi
+
+# ---- refusals
+
+# refused TEXT ARGUMENT...
+refused() {
+    run megatron serve --load ck "${@:2}"
+    like "$status:$(wc -l <<<"$err"):$err" "^2:1:megatron serve: .*$1" "$1"
+}
+refused "want one of --api-key-file FILE and --no-api-key"
+refused "want one of --api-key-file FILE and --no-api-key" --no-api-key --api-key-file keys
+printf 'a key\n' >blanks
+refused "blanks:1: a key has 1 to 256 visible characters" --api-key-file blanks
+: >none
+refused "none: there is no key" --api-key-file none
+refused "nothing: No such file" --api-key-file nothing
+refused "port" --no-api-key --port 65536
+refused "max-connections" --no-api-key --max-connections 0
+refused "max-queue" --no-api-key --max-queue 0
+refused "max-body-bytes" --no-api-key --max-body-bytes 0
+refused "max-prompt-tokens" --no-api-key --max-prompt-tokens 0
+refused "max-logprobs" --no-api-key --max-logprobs 65
+refused "client-seconds" --no-api-key --client-seconds 0
+refused "request-seconds" --no-api-key --request-seconds -1
+refused "drain-seconds" --no-api-key --drain-seconds x
+run megatron serve --load ck --tokenizer-type ByteLevel --no-api-key --host no.such.host.invalid
+like "$status:$err" "^2:.*megatron serve: --host no.such.host.invalid: " "a host that does not exist"
+done_testing
