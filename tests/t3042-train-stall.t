@@ -50,7 +50,7 @@ told() {
     like "$said" "^megatron train: rank $1 (on [^ ]* )?$2" "rank $1 is named"
     others=$(grep '^  rank' <<<"$said")
     ok "[ -n '$others' ]" "the others are told of" || diag "$said"
-    is "$(grep -vcE '^  ranks? [-0-9,]+: in [^,]*[0-9], (waiting in (all-reduce #[0-9]+|send|receive) on [a-z-]+(, for ranks? [-0-9,]+)?, [0-9.]+ s|not waiting.*)$' \
+    is "$(grep -vcE '^  ranks? [-0-9,]+: in [^,]*[0-9], (waiting in (all-reduce #[0-9]+|send|receive|transfers) on [a-z-]+(, for ranks? [-0-9,]+)?, [0-9.]+ s|not waiting.*)$' \
         <<<"$others")" 0 "each with its collective and group" || diag "$said"
     like "$others" "for ranks? ([-0-9,]*[,-])?$1[,-]?|for ranks? [0-9]+-[0-9]+" "some wait for rank $1"
 }
@@ -69,7 +69,7 @@ hurt local-kill KILL 3 "${launcher[@]}" "${train[@]}"
 told 3 died
 ok "[ $took -lt $(patience 20000) ]" "in $took ms"
 choose_timeout
-hurt local-stop STOP 2 "${launcher[@]}" "${train[@]}" "${timeout[@]}"
+hurt local-stop STOP 2 "${launcher[@]}" "${train[@]}" "${timeout[@]}" --no-overlap-p2p-communication
 told 2 "$silent"
 
 # A warning before the end, in lines of its own (on a busy machine also of other waits); the

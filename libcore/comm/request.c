@@ -25,7 +25,8 @@ static void describe_p2p (const struct comm_request *req, char *text, size_t max
     char others[48] = "";
 
     if (req->n > 1)
-        snprintf (others, sizeof (others), " and %d other transfers", req->n - 1);
+        snprintf (others, sizeof (others), " and %d other transfer%s", req->n - 1,
+                  req->n == 2 ? "" : "s");
     snprintf (text, max, "%s %d of %zu %s%s on %s",
               first->kind == MG_SEND ? "send to" : "receive from", first->peer,
               first->count, mg_dtype_name (first->dtype), others, req->name);

@@ -88,8 +88,8 @@ int mg_comm_broadcast (struct mg_comm *comm, void *buf, size_t count, enum mg_dt
  * rank b that rank a enqueues meets the n-th receive from a that b enqueues.  The order inside a
  * list does not matter otherwise, so that a symmetric exchange cannot deadlock.
  *
- * A communicator of one rank refuses a transfer whose other end is in another list, with ENOTSUP, if
- * the device takes no work of the host, as CUDA's.
+ * A communicator of one rank refuses a transfer whose other end is in another list, with ENOTSUP,
+ * if the device takes no work of the host, as CUDA's.
  */
 enum mg_p2p_kind { MG_SEND, MG_RECV };
 struct mg_p2p {

@@ -31,7 +31,7 @@ int main (void)
         { { .call = MG_CALL_P2P, .list = list + 1, .n = 1 },
           "receive from 2 of 7 float32 on tp" },
         { { .call = MG_CALL_P2P, .list = list, .n = 2 },
-          "send to 3 of 10 bfloat16 and 1 other transfers on tp" },
+          "send to 3 of 10 bfloat16 and 1 other transfer on tp" },
     };
     char text[100], small[10];
 

@@ -471,7 +471,7 @@ static void run_comms (const struct sched_kind *kind, int pp, int microbatches,
                        const struct sched_comms *comms, bool pooled)
 {
     bool grouped = comms->sharing == SCHED_COMM_ONE;
-    unsigned int seeds = comms->one_queue ? 2 : pp > 4 ? 6 : 20;
+    unsigned int seeds = comms->one_queue ? 1 : grouped ? 4 : pp > 4 ? 6 : 20;
     int wrong = 0;
 
     for (int forward_only = 0; forward_only <= 1; forward_only++) {
