@@ -96,6 +96,19 @@ client less -
 kill -INT "$server"
 end_server "SIGINT"
 
+# ---- under valgrind, in a long run
+
+if long && command -v valgrind >/dev/null && ! ldd "$MG_BUILDDIR/megatron" | grep -q 'lib[at]san'; then
+    start_server "$MG_SRCDIR/tests/lib/valgrind" found "$MG_BUILDDIR/megatron" serve "${serve[@]}" \
+        --api-key-file keys --max-body-bytes 4096 --inference-max-requests 4
+    client load first-key 64
+    client drain first-key "$server" 100 whole
+    end_server "a server under valgrind"
+    is "$(cat found)" "" "valgrind has nothing to say"
+else
+    skip 1 "valgrind runs in long runs"
+fi
+
 # ---- ranks, whose time limit is shorter than they have nothing to do
 
 if ranks_available; then
@@ -104,7 +117,12 @@ if ranks_available; then
             --distributed-timeout-minutes 0.03
         sleep 2.5
         client ranks -
-        kill "$(pgrep -P "$server" -f "megatron launch" || echo "$server")"
+        launcher=$(pgrep -P "$server" -x 'megatron|mpirun|prterun')
+        if ranks_launched; then # which passes the signal on; mpirun would kill the ranks
+            kill "$launcher"
+        else
+            pkill -TERM -P "$launcher"
+        fi
         end_server "$layout 2: SIGTERM ends all ranks"
     done
 else
