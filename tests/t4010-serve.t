@@ -11,7 +11,7 @@ export OMP_NUM_THREADS=1
 
 megatron serve --help | sed -n 's/^  \(--[a-z-]*\).*/\1/p' | sort >options
 sed 's/\\-/-/g' "$MG_SRCDIR/man/megatron-serve.1.in" | sed -n '/^\.SH OPTIONS/,/^\.SH PATHS/p' \
-    | sed -n 's/^\.BI\{0,1\} \(--[a-z-]*\).*/\1/p' | grep -vx -- --help | sort >entries
+    | grep -A1 '^\.TP' | sed -n 's/^\.BI\{0,1\} \(--[a-z-]*\).*/\1/p' | grep -vx -- --help | sort >entries
 ok "[ $(wc -l <options) -gt 15 ]" "options are read"
 is "$(cat entries)" "$(cat options)" "each has an entry in the page"
 
@@ -33,6 +33,7 @@ megatron generate "${base[@]}" "${prompts[@]}" --seed 8 --top-k 20 --top-p 0.9 -
 megatron generate "${base[@]}" --prompts "12 and 13 are numbers" "x" "and 3 are" \
     --num-tokens-to-generate 0 --return-log-probs >scores 2>/dev/null
 is "$(cat greedy drawn scores | wc -l)" 9 "texts to compare with"
+echo '{"eos_token": "<end>"}' >ck/tokenizer_config.json
 
 # ---- servers
 
@@ -68,11 +69,12 @@ client() {
 
 printf 'first-key\n\nsecond-key\r\n' >keys
 start_server megatron serve "${serve[@]}" --api-key-file keys --inference-max-requests 4 \
-    --max-body-bytes 4096 --max-prompt-tokens 100 --max-queue 200 --max-connections 100
+    --max-body-bytes 4096 --max-prompt-tokens 300 --max-queue 200 --max-connections 100
 like "$(cat served)" "^tiny is served at http://127\.0\.0\.1:[0-9]+$" "one line with the address"
 client forms first-key
 client streams first-key
 client refusals first-key
+client harness first-key
 run megatron serve "${serve[@]}" --no-api-key --port "${url##*:}"
 like "$status:$(grep -c '^megatron serve: ' <<<"$err"):$err" \
     "^[12]:1:.*cannot listen at 127.0.0.1, port ${url##*:}: Address already in use" \
@@ -85,7 +87,6 @@ end_server "SIGTERM: the running requests end, then the server"
 
 start_server megatron serve "${serve[@]}" --no-api-key --inference-max-requests 4 \
     --client-seconds 1 --request-seconds 2 --drain-seconds 0 --max-connections 20
-client harness -
 client leaving -
 client drain - "$server" 19000 cut
 end_server "a request that does not end in time ends with an error"
@@ -96,15 +97,33 @@ client less -
 kill -INT "$server"
 end_server "SIGINT"
 
+# ---- under valgrind, in a long run
+
+if long && command -v valgrind >/dev/null && ! ldd "$MG_BUILDDIR/megatron" | grep -q 'lib[at]san'; then
+    start_server "$MG_SRCDIR/tests/lib/valgrind" found "$MG_BUILDDIR/megatron" serve "${serve[@]}" \
+        --api-key-file keys --max-body-bytes 4096 --inference-max-requests 4
+    client load first-key 64
+    client drain first-key "$server" 100 whole
+    end_server "a server under valgrind"
+    is "$(cat found)" "" "valgrind has nothing to say"
+else
+    skip 1 "valgrind runs in long runs"
+fi
+
 # ---- ranks, whose time limit is shorter than they have nothing to do
 
 if ranks_available; then
     for layout in --tensor-model-parallel-size --pipeline-model-parallel-size; do
         start_server ranks_run 2 megatron serve "${serve[@]}" --no-api-key $layout 2 \
-            --distributed-timeout-minutes 0.03
-        sleep 2.5
+            --distributed-timeout-minutes 0.1
+        [ $layout != --tensor-model-parallel-size ] || sleep 7
         client ranks -
-        kill "$(pgrep -P "$server" -f "megatron launch" || echo "$server")"
+        launcher=$(pgrep -P "$server" -x 'megatron|mpirun|prterun')
+        if ranks_launched; then # which passes the signal on; mpirun would kill the ranks
+            kill "$launcher"
+        else
+            pkill -TERM -P "$launcher"
+        fi
         end_server "$layout 2: SIGTERM ends all ranks"
     done
 else
@@ -136,4 +155,8 @@ refused "request-seconds" --no-api-key --request-seconds -1
 refused "drain-seconds" --no-api-key --drain-seconds x
 run megatron serve --load ck --tokenizer-type ByteLevel --no-api-key --host no.such.host.invalid
 like "$status:$err" "^2:.*megatron serve: --host no.such.host.invalid: " "a host that does not exist"
+echo '{"eos_token"' >ck/tokenizer_config.json
+run megatron serve --load ck --tokenizer-type ByteLevel --no-api-key --port 0
+like "$status:$(grep -c '^megatron serve: ' <<<"$err"):$err" \
+    "^2:1:.*ck/tokenizer_config.json: line 2: " "a file of the tokenizer that is faulty"
 done_testing

@@ -110,12 +110,14 @@ static void expect_more (struct exchange *x)
 /* Suspend the connection unless there is more since expect_more(): true if it is suspended. */
 static bool suspend (struct exchange *x)
 {
+    bool waits;
+
     pthread_mutex_lock (&x->of->lock);
-    x->suspended = !x->ready && !x->of->stopping;
-    if (x->suspended)
+    waits = x->suspended = !x->ready && !x->of->stopping;
+    if (waits)
         MHD_suspend_connection (x->connection);
     pthread_mutex_unlock (&x->of->lock);
-    return x->suspended;
+    return waits; // which holds even if ready() has resumed it since
 }
 
 static bool is_stopping (struct http *h)
@@ -219,7 +221,7 @@ static enum MHD_Result answer_whole (struct exchange *x)
         if (rc > 0 && suspend (x))
             return MHD_YES;
     } while (rc > 0);
-    if (rc == 0 && a.status != 499)
+    if (rc == 0 && a.status != HTTP_CLIENT_LEFT)
         return send_answer (x, &a);
     text_buffer_clear (&a.body);
     if (a.status == HTTP_CLIENT_LEFT)

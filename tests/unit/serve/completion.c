@@ -16,7 +16,7 @@ static struct tokenizer *bytes;
 static struct token_text *names;
 
 /* Make a completion of a body, whose texts have the bytes as tokens. */
-static void make (struct completion *c, const char *body)
+static int make_quietly (struct completion *c, const char *body)
 {
     struct serve_request r;
     struct mg_error err = { "" };
@@ -30,7 +30,12 @@ static void make (struct completion *c, const char *body)
             tokenizer_encode (bytes, r.prompt[i].text.data, r.prompt[i].text.size,
                               &r.prompt[i].ids, NULL);
     }
-    ok (completion_init (c, &r, NULL) == 0 && r.num_prompts == 0, "%s", body);
+    return completion_init (c, &r, NULL) == 0 && r.num_prompts == 0 ? 0 : -1;
+}
+
+static void make (struct completion *c, const char *body)
+{
+    is_int (make_quietly (c, body), 0, "%s", body);
 }
 
 /* Note a token of a byte, 256 for the end of a document; its alternative is the byte before. */
@@ -251,6 +256,113 @@ static void test_stream_echo (void)
     completion_clear (&c);
 }
 
+/* Append the texts and tokens of an answer's, or an event's, choice to 'to'. */
+static void collect (const char *json, size_t size, struct text_buffer *texts,
+                     struct text_buffer *tokens)
+{
+    json_t *value = json_loadb (json, size, 0, NULL);
+    const json_t *choices = json_object_get (value, "choices");
+    const json_t *choice = json_array_get (choices, 0);
+    const json_t *text = json_object_get (choice, "text");
+    const json_t *lists = json_object_get (choice, "logprobs");
+
+    if (!value || (json_array_size (choices) > 0 && !json_is_string (text)))
+        bail_out ("no answer: %.*s", (int)size, json);
+    text_buffer_append (texts, json_string_value (text), json_string_length (text), NULL);
+    for (size_t i = 0; i < json_array_size (json_object_get (lists, "tokens")); i++) {
+        const json_t *name = json_array_get (json_object_get (lists, "tokens"), i);
+        const json_t *offset = json_array_get (json_object_get (lists, "text_offset"), i);
+        char word[64];
+        int n = snprintf (word, sizeof (word), "%s@%d ", json_string_value (name),
+                          (int)json_integer_value (offset));
+
+        text_buffer_append (tokens, word, (size_t)n, NULL);
+    }
+    json_decref (value);
+}
+
+/* The events of a stream. */
+static void collect_events (const struct text_buffer *events, struct text_buffer *texts,
+                            struct text_buffer *tokens)
+{
+    const char *at = events->data, *end = events->data + events->size;
+
+    while (at < end) {
+        const char *next = memmem (at, (size_t)(end - at), "\n\n", 2);
+
+        if (!next || strncmp (at, "data: ", 6) != 0)
+            bail_out ("no event: %s", at);
+        if (strncmp (at + 6, "[DONE]", 6) != 0)
+            collect (at + 6, (size_t)(next - at) - 6, texts, tokens);
+        at = next + 2;
+    }
+}
+
+/* Feed the same random tokens to a text that is streamed and to one that is not.  True if both
+ * become the same.
+ */
+static bool same_as_whole (uint32_t *random)
+{
+    static const int32_t alphabet[] = { 'a', 'b', 0xc3, 0xa9, 0xe2, 0x82, 0xac, 'a' };
+    static const char *const bodies[] = {
+        "{\"prompt\": [97, 195], \"stop\": [\"ab\", \"\u00e9a\", \"bb\"]",
+        "{\"prompt\": [97, 195], \"echo\": true, \"logprobs\": 1, \"stop\": \"aba\"",
+        "{\"prompt\": \"\u00e9\", \"echo\": true", "{\"prompt\": [226], \"logprobs\": 0",
+    };
+    struct text_buffer events = { NULL, 0, 0 }, whole = { NULL, 0, 0 };
+    struct text_buffer text[2] = { { NULL, 0, 0 } }, tokens[2] = { { NULL, 0, 0 } };
+    struct completion c[2];
+    char body[160];
+    bool same;
+
+    *random = *random * 1664525 + 1013904223;
+    for (int i = 0; i < 2; i++) {
+        snprintf (body, sizeof (body), "%s, \"stream\": %s}", bodies[*random >> 30],
+                  i == 0 ? "false" : "true");
+        make_quietly (&c[i], body);
+        if (c[i].request.echo && c[i].request.logprobs >= 0)
+            note (&c[i], 0, 1, true, 195);
+    }
+    for (int n = 0; n < 12 && !c[0].text[0].text.stopped; n++) {
+        *random = *random * 1664525 + 1013904223;
+        for (int i = 0; i < 2; i++)
+            note (&c[i], 0, n, false, alphabet[*random >> 29]);
+        if (*random & 0x10000)
+            completion_stream (&c[1], &events, NULL);
+    }
+    for (int i = 0; i < 2; i++)
+        completion_end (&c[i].text[0], c[i].text[0].text.stopped);
+    same = completion_stream (&c[1], &events, NULL) == 0
+           && completion_answer (&c[0], &whole, NULL) == 0;
+    collect (whole.data, whole.size, &text[0], &tokens[0]);
+    collect_events (&events, &text[1], &tokens[1]);
+    same = same && text[0].size == text[1].size && tokens[0].size == tokens[1].size
+           && (text[0].size == 0 || memcmp (text[0].data, text[1].data, text[0].size) == 0)
+           && (tokens[0].size == 0 || memcmp (tokens[0].data, tokens[1].data, tokens[0].size) == 0);
+    if (!same)
+        diag ("%s: %.*s and %.*s, %.*s and %.*s", body, (int)text[0].size, text[0].data,
+              (int)text[1].size, text[1].data, (int)tokens[0].size, tokens[0].data,
+              (int)tokens[1].size, tokens[1].data);
+    for (int i = 0; i < 2; i++) {
+        text_buffer_clear (&text[i]);
+        text_buffer_clear (&tokens[i]);
+        completion_clear (&c[i]);
+    }
+    text_buffer_clear (&events);
+    text_buffer_clear (&whole);
+    return same;
+}
+
+static void test_random (void)
+{
+    uint32_t random = 1;
+    int wrong = 0;
+
+    for (int i = 0; i < 3000; i++)
+        wrong += !same_as_whole (&random);
+    is_int (wrong, 0, "streams of random tokens become the texts of answers");
+}
+
 int main (void)
 {
     bytes = tokenizer_create ("ByteLevel", NULL, NULL);
@@ -260,6 +372,7 @@ int main (void)
     test_stop ();
     test_stream ();
     test_stream_echo ();
+    test_random ();
     token_text_destroy (names);
     tokenizer_destroy (bytes);
     return done_testing ();
