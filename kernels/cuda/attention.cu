@@ -164,18 +164,32 @@ static bool takes_all (const struct kern_attention_fwd *, const struct cuda_limi
     return true;
 }
 
-/* The kernels, best first.  Those of the first row are used whose capability the device has, and
- * that take the arguments.
- */
-static const struct {
-    int capability;
-    bool (*takes) (const struct kern_attention_fwd *a, const struct cuda_limits *limits);
-    int (*fwd) (const struct cuda_call *call, const struct kern_attention_fwd *a,
-                struct mg_error *err);
-} variants[] = {
-    { 80, cuda_attention_mma_takes, cuda_attention_mma_fwd },
-    { 0, takes_all, plain_fwd },
+static bool takes_all_bwd (const struct kern_attention_fwd *, const struct flash_pass *,
+                           const struct cuda_limits *)
+{
+    return true;
+}
+
+/* The kernels, best first. */
+static const struct flash_variant variants[] = {
+    { 80, cuda_attention_mma_takes, cuda_attention_mma_fwd, cuda_attention_mma_takes_bwd,
+      cuda_attention_mma_bwd },
+    { 0, takes_all, plain_fwd, takes_all_bwd, cuda_attention_plain_bwd },
 };
+
+const struct flash_variant *flash_variant_of (const struct kern_attention_fwd *a,
+                                              const struct flash_pass *g, struct mg_error *err)
+{
+    const struct flash_variant *v = variants;
+    struct cuda_limits limits;
+
+    if (cuda_launched (cuda_limits_of (&limits), g ? "attention_bwd" : "attention_fwd", err) < 0)
+        return NULL;
+    while (limits.capability < v->capability
+           || !(g ? v->takes_bwd (a, g, &limits) : v->takes (a, &limits)))
+        v++;
+    return v;
+}
 
 int cuda_attention_check (const struct kern_attention_fwd *a, struct mg_error *err)
 {
@@ -190,14 +204,10 @@ int cuda_attention_fwd (const struct cuda_call *call, const struct kern_attentio
                         struct mg_error *err)
 {
     const struct kern_attention_fwd a = flash_args (from);
-    struct cuda_limits limits;
-    int i = 0;
+    const struct flash_variant *v;
 
-    if (kern_attention_check (&a, err) < 0 || cuda_attention_check (&a, err) < 0)
+    if (kern_attention_check (&a, err) < 0 || cuda_attention_check (&a, err) < 0
+        || !(v = flash_variant_of (&a, NULL, err)))
         return -1;
-    if (cuda_launched (cuda_limits_of (&limits), "attention_fwd", err) < 0)
-        return -1;
-    while (limits.capability < variants[i].capability || !variants[i].takes (&a, &limits))
-        i++;
-    return variants[i].fwd (call, &a, err);
+    return v->fwd (call, &a, err);
 }

@@ -88,14 +88,6 @@ static __device__ inline void store_row (T *to, const float (&sum)[COLS], int64_
     }
 }
 
-/* What a pass over pairs has of the backward pass besides the forward pass's arguments. */
-struct pass {
-    const void *dout;
-    const float *delta;
-    void *dq, *dk, *dv;
-    bool accumulate;
-};
-
 /* p and ds of a pair. */
 struct slopes {
     float p, ds;
@@ -112,8 +104,9 @@ static __device__ inline struct slopes slopes_of (const struct kern_attention_fw
 }
 
 template <typename T, int COLS>
-static __device__ inline void queries (const struct kern_attention_fwd &a, const struct pass &g,
-                                       const struct flash_block &b, const struct memory &m)
+static __device__ inline void queries (const struct kern_attention_fwd &a,
+                                       const struct flash_pass &g, const struct flash_block &b,
+                                       const struct memory &m)
 {
     int row = threadIdx.x / FLASH_LANES, lane = threadIdx.x % FLASH_LANES;
     int64_t kv_head = b.head / (a.heads / a.kv_heads), s = b.first + row;
@@ -173,7 +166,7 @@ static __device__ inline void queries (const struct kern_attention_fwd &a, const
 
 template <typename T, int COLS>
 __global__ void __launch_bounds__ (CUDA_THREADS)
-    attention_dq (struct kern_attention_fwd a, struct pass g, int64_t blocks, int ld)
+    attention_dq (struct kern_attention_fwd a, struct flash_pass g, int64_t blocks, int ld)
 {
     struct memory m = memory_of (ld);
 
@@ -183,10 +176,10 @@ __global__ void __launch_bounds__ (CUDA_THREADS)
 
 /* Add what the queries of a head and tile give to the gradients of the block's keys. */
 template <typename T, int COLS>
-static __device__ inline void add_tile (const struct kern_attention_fwd &a, const struct pass &g,
-                                        const struct memory &m, int64_t entry, int64_t head,
-                                        int64_t first, int64_t key, float (&dk)[COLS],
-                                        float (&dv)[COLS])
+static __device__ inline void add_tile (const struct kern_attention_fwd &a,
+                                        const struct flash_pass &g, const struct memory &m,
+                                        int64_t entry, int64_t head, int64_t first, int64_t key,
+                                        float (&dk)[COLS], float (&dv)[COLS])
 {
     int row = threadIdx.x / FLASH_LANES, lane = threadIdx.x % FLASH_LANES;
     const T *q = (const T *)a.q + flash_q (a, entry, head, first);
@@ -237,7 +230,7 @@ static __device__ inline void add_tile (const struct kern_attention_fwd &a, cons
 }
 
 template <typename T, int COLS>
-static __device__ inline void keys (const struct kern_attention_fwd &a, const struct pass &g,
+static __device__ inline void keys (const struct kern_attention_fwd &a, const struct flash_pass &g,
                                     const struct flash_block &b, const struct memory &m)
 {
     int row = threadIdx.x / FLASH_LANES;
@@ -261,7 +254,7 @@ static __device__ inline void keys (const struct kern_attention_fwd &a, const st
 
 template <typename T, int COLS>
 __global__ void __launch_bounds__ (CUDA_THREADS)
-    attention_dkv (struct kern_attention_fwd a, struct pass g, int64_t blocks, int ld)
+    attention_dkv (struct kern_attention_fwd a, struct flash_pass g, int64_t blocks, int ld)
 {
     struct memory m = memory_of (ld);
 
@@ -278,7 +271,7 @@ static int64_t blocks_of (int64_t batch, int64_t heads, int64_t rows)
 
 template <auto KERNEL>
 static int launch (const struct cuda_call *call, const struct kern_attention_fwd *a,
-                   const struct pass *g, int64_t blocks, struct mg_error *err)
+                   const struct flash_pass *g, int64_t blocks, struct mg_error *err)
 {
     int ld = flash_ld (a->head_dim > a->head_dim_v ? a->head_dim : a->head_dim_v);
     size_t bytes
@@ -296,7 +289,7 @@ static int launch (const struct cuda_call *call, const struct kern_attention_fwd
 
 template <typename T, int COLS>
 static int launch_both (const struct cuda_call *call, const struct kern_attention_fwd *a,
-                        const struct pass *g, struct mg_error *err)
+                        const struct flash_pass *g, struct mg_error *err)
 {
     int64_t of_queries = blocks_of (a->batch, a->heads, a->seq_q);
     int64_t of_keys = blocks_of (a->batch, a->kv_heads, a->seq_k);
@@ -322,16 +315,25 @@ static int launch_first (const struct cuda_call *call, const struct kern_attenti
                                                  (const float *)delta, g->dsink, g->grad_dtype);
 }
 
+int cuda_attention_plain_bwd (const struct cuda_call *call, const struct kern_attention_fwd *a,
+                              const struct flash_pass *g, struct mg_error *err)
+{
+    int64_t cols = a->head_dim > a->head_dim_v ? a->head_dim : a->head_dim_v;
+
+    return FLASH_TYPED (a->dtype, cols, launch_both, call, a, g, err);
+}
+
 int cuda_attention_bwd (const struct cuda_call *call, const struct kern_attention_bwd *g,
                         struct mg_error *err)
 {
     const struct kern_attention_fwd a = flash_args (&g->fwd);
-    const struct pass pass = { g->dout, (const float *)call->scratch, g->dq, g->dk, g->dv,
-                               g->accumulate };
-    int64_t cols = a.head_dim > a.head_dim_v ? a.head_dim : a.head_dim_v;
+    const struct flash_pass pass = { g->dout, (const float *)call->scratch, g->dq, g->dk, g->dv,
+                                     g->accumulate };
+    const struct flash_variant *v;
 
     if (kern_attention_check (&a, err) < 0 || cuda_attention_check (&a, err) < 0
+        || !(v = flash_variant_of (&a, &pass, err))
         || CUDA_TYPED (a.dtype, launch_first, call, &a, g, (float *)call->scratch, err) < 0)
         return -1;
-    return FLASH_TYPED (a.dtype, cols, launch_both, call, &a, &pass, err);
+    return v->bwd (call, &a, &pass, err);
 }

@@ -72,6 +72,34 @@ static __device__ inline void cuda_store (T *to, const cuda_pack<T> &pack, int64
             to[i] = pack.x[i];
 }
 
+/* Store the first 'left' of N sums, or add them, rounded once; 'wide' if 'to' is aligned to N
+ * elements.
+ */
+template <typename C, int N>
+static __device__ inline void cuda_store_sums (C *to, const float (&x)[N], int64_t left,
+                                               bool accumulate, bool wide)
+{
+    struct alignas (N * sizeof (C)) run {
+        C x[N];
+    };
+
+    if (wide && left >= N) {
+        run r;
+
+        if (accumulate)
+            r = *(const run *)to;
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            r.x[i] = cuda_rounded<C> (accumulate ? cuda_float (r.x[i]) + x[i] : x[i]);
+        *(run *)to = r;
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (i < left)
+            to[i] = cuda_rounded<C> (accumulate ? cuda_float (to[i]) + x[i] : x[i]);
+}
+
 /* Packs of n elements. */
 template <typename T> static __host__ __device__ inline int64_t cuda_packs (int64_t n)
 {

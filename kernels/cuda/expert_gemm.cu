@@ -194,8 +194,8 @@ static __device__ inline void store_part (const struct warp_part &w, void *c, in
                 float two[2] = { w.sum[i][j][2 * half], w.sum[i][j][2 * half + 1] };
 
                 if (row < rows && col < cols)
-                    expert_store ((C *)c + to + row * ldc + col, two, cols - col, accumulate,
-                                  wide);
+                    cuda_store_sums ((C *)c + to + row * ldc + col, two, cols - col, accumulate,
+                                     wide);
             }
 }
 
@@ -344,7 +344,7 @@ static __device__ inline void store_floats (const struct thread_part &t, void *c
             for (int j = 0; j < EACH; j++)
                 run[j] = t.sum[i][g * EACH + j];
             if (row < rows && col < cols)
-                expert_store ((C *)c + to + row * ldc + col, run, cols - col, accumulate, wide);
+                cuda_store_sums ((C *)c + to + row * ldc + col, run, cols - col, accumulate, wide);
         }
 }
 

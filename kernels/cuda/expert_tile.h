@@ -1,4 +1,4 @@
-/* expert_tile - tiles of the products of experts: which tile is whose, and how tiles are stored.
+/* expert_tile - tiles of the products of experts: which tile is whose.
  *
  * With KERN_EXPERT_FWD and KERN_EXPERT_DGRAD the numbers of tiles follow from offsets in device
  * memory.  So a launch has as many blocks as the sizes of the call may need, up to
@@ -96,32 +96,6 @@ static __device__ inline bool expert_find (const struct kern_expert_gemm &a,
         at->before += __shfl_sync (0xffffffff, sum, CUDA_WARP - 1);
     }
     return false;
-}
-
-/* Store the first 'left' of N sums, rounded once. */
-template <typename C, int N>
-static __device__ inline void expert_store (C *to, const float (&x)[N], int64_t left,
-                                            bool accumulate, bool wide)
-{
-    struct alignas (N * sizeof (C)) run {
-        C x[N];
-    };
-
-    if (wide && left >= N) {
-        run r;
-
-        if (accumulate)
-            r = *(const run *)to;
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            r.x[i] = cuda_rounded<C> (accumulate ? cuda_float (r.x[i]) + x[i] : x[i]);
-        *(run *)to = r;
-        return;
-    }
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        if (i < left)
-            to[i] = cuda_rounded<C> (accumulate ? cuda_float (to[i]) + x[i] : x[i]);
 }
 
 /* On the host: */

@@ -214,6 +214,14 @@ static __device__ inline void flash_note_most (float *most, float x)
         atomicMin ((unsigned *)most, __float_as_uint (x));
 }
 
+/* What a backward pass has besides the forward pass's arguments. */
+struct flash_pass {
+    const void *dout;
+    const float *delta; /* of each query, dout . out: [batch][heads][seq_q] */
+    void *dq, *dk, *dv;
+    bool accumulate;
+};
+
 /* On the host: */
 
 /* Floats from one row in shared memory to the next, an odd number so that banks differ. */
@@ -252,13 +260,40 @@ enum { FLASH_MAX_DIM = 16 * FLASH_LANES };
 /* 0, or -1 and ENOTSUP if heads have more than FLASH_MAX_DIM features. */
 int cuda_attention_check (const struct kern_attention_fwd *a, struct mg_error *err);
 
-/* Attention on tensor cores (attention_mma.cu), which takes 16-bit types with rows that are aligned
- * to 16 bytes and a scale above 0, where the device has the shared memory.  'a' is of flash_args()
- * and has been checked.
+/* A row of the table of attention's kernels (attention.cu).  Their arguments are of flash_args()
+ * and have been checked.
+ */
+struct flash_variant {
+    int capability; /* of the device, at least: 10 major + minor */
+    bool (*takes) (const struct kern_attention_fwd *a, const struct cuda_limits *limits);
+    int (*fwd) (const struct cuda_call *call, const struct kern_attention_fwd *a,
+                struct mg_error *err);
+    bool (*takes_bwd) (const struct kern_attention_fwd *a, const struct flash_pass *g,
+                       const struct cuda_limits *limits);
+    int (*bwd) (const struct cuda_call *call, const struct kern_attention_fwd *a,
+                const struct flash_pass *g, struct mg_error *err);
+};
+
+/* The first row whose capability the current device has, and that takes the arguments; g NULL: of
+ * the forward pass.  NULL, and an error, if CUDA does not tell what the device can do.
+ */
+const struct flash_variant *flash_variant_of (const struct kern_attention_fwd *a,
+                                              const struct flash_pass *g, struct mg_error *err);
+
+/* The backward pass on plain cores (attention_bwd.cu), which takes everything. */
+int cuda_attention_plain_bwd (const struct cuda_call *call, const struct kern_attention_fwd *a,
+                              const struct flash_pass *g, struct mg_error *err);
+
+/* Attention on tensor cores (attention_mma.cu, attention_bwd_mma.cu), which takes 16-bit types with
+ * rows that are aligned to 16 bytes and a scale above 0, where the device has the shared memory.
  */
 bool cuda_attention_mma_takes (const struct kern_attention_fwd *a,
                                const struct cuda_limits *limits);
 int cuda_attention_mma_fwd (const struct cuda_call *call, const struct kern_attention_fwd *a,
                             struct mg_error *err);
+bool cuda_attention_mma_takes_bwd (const struct kern_attention_fwd *a, const struct flash_pass *g,
+                                   const struct cuda_limits *limits);
+int cuda_attention_mma_bwd (const struct cuda_call *call, const struct kern_attention_fwd *a,
+                            const struct flash_pass *g, struct mg_error *err);
 
 #endif /* KERNELS_CUDA_FLASH_H */
