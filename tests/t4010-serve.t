@@ -163,10 +163,16 @@ refused() {
 refused "want one of --api-key-file FILE and --no-api-key"
 refused "want one of --api-key-file FILE and --no-api-key" --no-api-key --api-key-file keys
 printf 'a key\n' >blanks
-refused "blanks:1: a key has 1 to 256 visible characters" --api-key-file blanks
 : >none
-refused "none: there is no key" --api-key-file none
-refused "nothing: No such file" --api-key-file nothing
+for row in "blanks:1: a key has 1 to 256 visible characters" "none: there is no key" \
+    "nothing: No such file"; do
+    run megatron serve "${serve[@]}" --api-key-file "${row%%:*}"
+    like "$status:$(grep -c '^megatron serve: ' <<<"$err"):$err" "^2:1:.*megatron serve: .*$row" "$row"
+done
+refused "--served-model-name: byte 2 is not UTF-8" --no-api-key --served-model-name $'a\xff'
+run megatron serve --load $'\xc3' --no-api-key
+is "$status:$err" \
+    "2:megatron serve: --load: byte 1 is not UTF-8; see megatron serve --help" "a path"
 refused "port" --no-api-key --port 65536
 refused "max-connections" --no-api-key --max-connections 0
 refused "max-queue" --no-api-key --max-queue 0
