@@ -267,9 +267,10 @@ static struct tpl_node *function (struct tpl_parser *p, const struct tpl_token *
 {
     struct tpl_node *n;
 
-    if (!f)
-        return tpl_parse_error (p, ENOTSUP, "%s \"%.*s\" is not supported", what,
-                                (int)name->text.size, name->text.data);
+    if (!f || (what[4] != 'm' && name[1].kind == TPL_TOKEN_OPERATOR && name[1].text.size == 1
+               && name[1].text.data[0] == '.'))
+        return tpl_parse_error (p, ENOTSUP, "%s \"%.*s%s\" is not supported", what,
+                                (int)name->text.size, name->text.data, f ? "." : "");
     n = one (p, TPL_NODE_FUNCTION, name, value);
     if (n)
         n->function = f;

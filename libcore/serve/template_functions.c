@@ -129,7 +129,10 @@ static const struct tpl_value *filter_indent (struct tpl_state *s, const struct 
     const struct tpl_value *four = tpl_int (s, 4), *space = tpl_string (s, " ", 1), *width;
     struct tpl_text t;
 
-    if (!four || !space || tpl_text_of (s, v->of[0], &t) < 0 || tpl_work (s, t.size) < 0)
+    if (!four || !space || !want_string (s, v->of[0]))
+        return NULL;
+    t = v->of[0]->text;
+    if (tpl_work (s, t.size) < 0)
         return NULL;
     width = v->of[1] ? v->of[1] : four;
     if (width->kind != TPL_STRING)
@@ -237,6 +240,12 @@ static const struct tpl_value *filter_int (struct tpl_state *s, const struct tpl
 
 /* --- filters of sequences --- */
 
+/* The items that map, selectattr and rejectattr see: a false value of any kind has none. */
+static const struct tpl_value *items_if_true (struct tpl_state *s, const struct tpl_value *v)
+{
+    return tpl_truth (v) ? tpl_iterate (s, v) : tpl_seq (s, TPL_LIST, 0);
+}
+
 static const struct tpl_value *filter_length (struct tpl_state *s, const struct tpl_args *v)
 {
     int64_t n;
@@ -312,7 +321,7 @@ static const struct tpl_value *path_of (struct tpl_state *s, const struct tpl_va
 
 static const struct tpl_value *filter_map (struct tpl_state *s, const struct tpl_args *v)
 {
-    const struct tpl_value *items = tpl_iterate (s, v->of[0]);
+    const struct tpl_value *items = items_if_true (s, v->of[0]);
     struct tpl_value *to = items ? tpl_seq (s, TPL_GENERATOR, items->seq.count) : NULL;
 
     for (size_t i = 0; to && i < items->seq.count; i++) {
@@ -340,7 +349,7 @@ static const struct tpl_value *item_passes (struct tpl_state *s, const struct tp
 static const struct tpl_value *select_items (struct tpl_state *s, const struct tpl_args *v,
                                              bool wanted)
 {
-    const struct tpl_value *items = tpl_iterate (s, v->of[0]);
+    const struct tpl_value *items = items_if_true (s, v->of[0]);
     struct tpl_value *to = items ? tpl_seq (s, TPL_GENERATOR, items->seq.count) : NULL;
     const struct tpl_function *test = NULL;
 

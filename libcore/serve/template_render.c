@@ -143,6 +143,7 @@ static enum flow render_for (struct tpl_state *s, struct tpl_frame *frame, struc
 {
     struct tpl_value *v = loop_new (s, frame, n);
     struct tpl_loop *l = v ? v->loop : NULL;
+    bool completed = false; /* a pass, without break and continue: Jinja's else asks for that */
 
     if (!l)
         return FLOW_FAILED;
@@ -157,9 +158,10 @@ static enum flow render_for (struct tpl_state *s, struct tpl_frame *frame, struc
         if (flow == FLOW_FAILED)
             return flow;
         if (flow == FLOW_BREAK)
-            return FLOW_NEXT;
+            break;
+        completed |= flow == FLOW_NEXT;
     }
-    if (l->count > 0 || !n->other)
+    if (completed || !n->other)
         return FLOW_NEXT;
     frame = tpl_frame_new (s, frame);
     return frame ? render_list (s, frame, out, n->other) : FLOW_FAILED;
@@ -222,17 +224,21 @@ static int give_defaults (struct tpl_state *s, struct tpl_frame *to, const struc
     return 0;
 }
 
-/* The text of statements, as a string. */
+/* The text of statements, as a string.  NULL if they leave a loop, which '*flow' tells, or fail. */
 static const struct tpl_value *capture (struct tpl_state *s, struct tpl_frame *frame,
-                                        const struct tpl_node *first)
+                                        const struct tpl_node *first, enum flow *flow)
 {
     struct text_buffer b = { .data = NULL };
+    const struct tpl_value *v;
 
-    if (render_list (s, frame, &b, first) == FLOW_FAILED) {
+    *flow = render_list (s, frame, &b, first);
+    if (*flow != FLOW_NEXT) {
         text_buffer_clear (&b);
         return NULL;
     }
-    return tpl_string_take (s, &b);
+    v = tpl_string_take (s, &b);
+    *flow = v ? FLOW_NEXT : FLOW_FAILED;
+    return v;
 }
 
 const struct tpl_value *tpl_call_macro (struct tpl_state *s, struct tpl_frame *frame,
@@ -240,11 +246,12 @@ const struct tpl_value *tpl_call_macro (struct tpl_state *s, struct tpl_frame *f
                                         const struct tpl_node *call)
 {
     struct tpl_frame *to = tpl_frame_new (s, macro->frame);
+    enum flow flow;
 
     if (!to || give_arguments (s, to, frame, macro->node, call) < 0
         || give_defaults (s, to, macro->node) < 0)
         return NULL;
-    return capture (s, to, macro->node->list);
+    return capture (s, to, macro->node->list, &flow);
 }
 
 static enum flow render_macro (struct tpl_state *s, struct tpl_frame *frame,
@@ -281,6 +288,7 @@ static enum flow set_member (struct tpl_state *s, struct tpl_frame *frame,
 static enum flow render_set (struct tpl_state *s, struct tpl_frame *frame,
                              const struct tpl_node *n)
 {
+    enum flow flow = FLOW_FAILED;
     const struct tpl_value *v;
 
     if (n->kind == TPL_NODE_SET)
@@ -288,10 +296,10 @@ static enum flow render_set (struct tpl_state *s, struct tpl_frame *frame,
     else {
         struct tpl_frame *inner = tpl_frame_new (s, frame);
 
-        v = inner ? capture (s, inner, n->list) : NULL;
+        v = inner ? capture (s, inner, n->list, &flow) : NULL;
     }
     if (!v)
-        return FLOW_FAILED;
+        return flow;
     if (n->arg[0]->kind == TPL_NODE_ATTRIBUTE)
         return set_member (s, frame, n->arg[0], v);
     return assign (s, frame, n->arg[0], v) < 0 ? FLOW_FAILED : FLOW_NEXT;

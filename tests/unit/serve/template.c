@@ -106,6 +106,8 @@ static const struct {
     { "{% for x in list if x > 1 %}{{ loop.index0 }}{{ x }}{{ loop.length }}{% endfor %}",
       "032122" },
     { "{% for x in [] %}a{% else %}b{% endfor %}", "b" },
+    { "{% for x in [1, 2] %}{% continue %}{% else %}b{% endfor %}", "b" },
+    { "{% for x in [1, 2] %}{% if x == 2 %}{% break %}{% endif %}{% else %}b{% endfor %}", "" },
     { "{% for x in list %}{{ loop.previtem }}{{ x }}{{ loop.nextitem }}{{ loop.revindex }},"
       "{% endfor %}", "313,3122,121," },
     { "{% for x in range(9) %}{% if x == 2 %}{% continue %}{% elif x == 4 %}{% break %}{% endif %}"
@@ -115,6 +117,8 @@ static const struct {
       "{{ ns.x }}", "7" },
     { "{% set a, b = 1, 2 %}{{ b }}{% set c %}x{{ a }}{% endset %}{{ c }}", "2x1" },
     { "{% macro m(a, b='y') %}{{ a }}{{ b }};{% endmacro %}{{ m(1) }}{{ m(b=2, a=3) }}", "1y;32;" },
+    { "{% for i in [1, 2] %}{% set x %}a{% continue %}{% endset %}b{% else %}c{% endfor %}", "c" },
+    { "{{ false|map(attribute='x')|list }}{{ 0|selectattr('x')|list }}", "[][]" },
     { "{% generation %}x{% endgeneration %}", "x" },
     { "{{ range(3)|list }} {{ range(4, 0, -2)|list }} {{ dict(a=1) }}",
       "[0, 1, 2] [4, 2] {'a': 1}" },
@@ -166,6 +170,7 @@ static const struct {
     { "{% for x in y %}{% macro m() %}{% break %}{% endmacro %}{% endfor %}", EINVAL, "outside" },
     { "\n{% include 'x' %}", ENOTSUP, "line 2: the tag \"include\"" },
     { "\n\n{{ x|wordwrap }}", ENOTSUP, "line 3: the filter \"wordwrap\"" },
+    { "{{ x|trim.x }}", ENOTSUP, "the filter \"trim.\"" },
     { "{{ x is sameas y }}", ENOTSUP, "the test \"sameas\"" },
     { "{{ x.append(1) }}", ENOTSUP, "the method \"append\"" },
     { "{{ f(1) }}", ENOTSUP, "the function \"f\"" },
