@@ -109,8 +109,8 @@ void device_free (struct mg_device *device, void *ptr);
 /* Allocate a block of 'bytes' and a little more.  From now on device_alloc() gives parts of it, as
  * long as these fit, so that what is planned is there before anything uses it.  A part that is
  * freed is not given again; the block is freed with the device.  Only devices whose backend
- * 'reserves' (device_ops.h) do so, others ignore the call.  Call it once.  -1 and a text where there
- * is no memory.
+ * 'reserves' (device_ops.h) do so, others ignore the call.  Call it once.  -1 and a text where
+ * there is no memory.
  */
 int device_reserve (struct mg_device *device, size_t bytes, struct mg_error *err);
 
