@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -36,6 +37,7 @@ struct http {
     pthread_mutex_t lock;
     struct line *lines;
     int port;
+    int quiet; /* the socket, once it does not listen any more; -1: it does */
     bool stopping;
 };
 
@@ -47,6 +49,7 @@ struct exchange {
     bool too_large;
     struct server_work *work; /* NULL: not yet, or answered at once */
     bool stream;
+    bool counted;             /* among the answers */
     bool suspended, ready;    /* with the lock; ready: there is more to take */
     struct text_buffer out;   /* of a stream */
     size_t sent;              /* of 'out' */
@@ -86,14 +89,13 @@ static void ready (void *arg)
 static bool left (void *arg)
 {
     struct exchange *x = arg;
+    struct pollfd p = { .events = POLLRDHUP };
     bool gone = false;
-    ssize_t n;
-    char byte;
 
     pthread_mutex_lock (&x->of->lock);
     if (x->suspended) {
-        n = recv (x->line->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-        gone = n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+        p.fd = x->line->fd;
+        gone = poll (&p, 1, 0) > 0; // whatever else the client has sent before
     }
     pthread_mutex_unlock (&x->of->lock);
     return gone;
@@ -132,6 +134,14 @@ static bool is_stopping (struct http *h)
 
 /* --- answers --- */
 
+/* Count an answer, once. */
+static void count (struct exchange *x, int status)
+{
+    if (!x->counted)
+        server_count (x->of->config.server, status);
+    x->counted = true;
+}
+
 /* Send a response, which is freed. */
 static enum MHD_Result send_response (struct exchange *x, int status, const char *type,
                                       const char *allow, struct MHD_Response *response)
@@ -150,7 +160,8 @@ static enum MHD_Result send_response (struct exchange *x, int status, const char
         MHD_add_response_header (response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     rc = MHD_queue_response (x->connection, (unsigned)status, response);
     MHD_destroy_response (response);
-    server_count (x->of->config.server, status);
+    if (!x->stream)
+        count (x, status);
     return rc;
 }
 
@@ -194,7 +205,10 @@ static ssize_t read_stream (void *arg, uint64_t position, char *to, size_t max)
             return MHD_CONTENT_READER_END_WITH_ERROR;
         x->sent = x->out.size = 0;
         expect_more (x);
-        if ((rc = server_take (x->work, &x->out, &status)) < 0 || status == HTTP_CLIENT_LEFT)
+        rc = server_take (x->work, &x->out, &status);
+        if (rc <= 0)
+            count (x, rc == 0 ? status : 500);
+        if (rc < 0 || status == HTTP_CLIENT_LEFT)
             return MHD_CONTENT_READER_END_WITH_ERROR;
         x->ended = rc == 0;
         if (x->out.size == 0 && !x->ended && suspend (x))
@@ -346,9 +360,11 @@ static void complete (void *arg, struct MHD_Connection *connection, void **mine,
     struct http *h = arg;
     struct exchange *x = *mine;
 
-    (void)connection, (void)how;
+    (void)connection;
     if (!x)
         return;
+    if (x->work && how != MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN)
+        count (x, HTTP_CLIENT_LEFT); // whose answer has not been counted
     server_release (x->work); // ready() and left() are not called any more
     pthread_mutex_lock (&h->lock);
     x->line->answering = false;
@@ -477,6 +493,7 @@ struct http *http_start (const struct http_config *config, struct mg_error *err)
         return NULL;
     }
     h->config = *config;
+    h->quiet = -1;
     pthread_mutex_init (&h->lock, NULL);
     if ((fd = open_socket (config, err)) < 0)
         goto error;
@@ -501,10 +518,11 @@ int http_port (const struct http *h)
 
 void http_stop_listening (struct http *h)
 {
-    int fd = MHD_quiesce_daemon (h->daemon);
-
-    if (fd >= 0)
-        close (fd);
+    if (h->quiet >= 0)
+        return;
+    h->quiet = MHD_quiesce_daemon (h->daemon);
+    if (h->quiet >= 0)
+        shutdown (h->quiet, SHUT_RDWR); // the thread of the clients may use it until it ends
 }
 
 void http_stop (struct http *h)
@@ -516,6 +534,8 @@ void http_stop (struct http *h)
     pthread_mutex_unlock (&h->lock);
     server_fail (h->config.server, "the server is stopping"); // which resumes who is suspended
     MHD_stop_daemon (h->daemon);
+    if (h->quiet >= 0)
+        close (h->quiet);
     pthread_mutex_destroy (&h->lock);
     free (h);
 }

@@ -230,6 +230,7 @@ static int make_server (struct serve_job *job, struct mg_error *err)
     return job->server ? 0 : -1;
 }
 
+/* Rank 0's. */
 static int listen_for_clients (struct serve_job *job, struct mg_error *err)
 {
     const struct serve_options *o = &job->options;
@@ -243,6 +244,8 @@ static int listen_for_clients (struct serve_job *job, struct mg_error *err)
         .server = job->server,
     };
 
+    if (!job->server)
+        return 0;
     job->http = http_start (&c, err);
     return job->http ? 0 : -1;
 }
@@ -258,7 +261,7 @@ static int prepare (struct serve_job *job, struct mg_error *err)
         return -1;
     job->inner = server_source (job->server);
     job->source = (struct engine_source){ plan, token, end, job };
-    return listen_for_clients (job, err);
+    return 0;
 }
 
 static void say_address (const struct serve_job *job)
@@ -275,16 +278,26 @@ static void say_address (const struct serve_job *job)
 
 /* --- serving --- */
 
+/* Agree with all ranks on a step that failed on this one or did not. */
+static int agree (struct serve_job *job, int rc, struct mg_error *err)
+{
+    job->infer.misused = rc < 0 && errno == EINVAL;
+    return accord_agree (&job->infer.session.accord, rc, err);
+}
+
 /* Let clients take their answers, and stop listening. */
 static void finish (struct serve_job *job, const char *why)
 {
-    if (!job->server)
+    int saved_errno = errno;
+
+    if (!job->http)
         return;
     if (why)
         server_fail (job->server, why);
     server_wait_released (job->server, FLUSH_SECONDS);
     http_stop (job->http);
     job->http = NULL;
+    errno = saved_errno;
 }
 
 static int serve (struct serve_job *job, struct mg_error *err)
@@ -297,10 +310,12 @@ static int serve (struct serve_job *job, struct mg_error *err)
 
     infer_describe (&job->infer);
     watch_signals ();
-    rc = prepare (job, err);
-    job->infer.misused = rc < 0 && errno == EINVAL;
-    if (accord_agree (&job->infer.session.accord, rc, err) < 0)
+    if (agree (job, prepare (job, err), err) < 0)
         return -1;
+    if (agree (job, listen_for_clients (job, err), err) < 0) { // when nothing else can fail
+        finish (job, err->text);
+        return -1;
+    }
     say_address (job);
     config.tokenizer = job->tokens.tokenizer;
     config.source = job->http ? &job->source : NULL;

@@ -100,8 +100,8 @@ static void completions (struct server *s, const struct routes_request *r,
 static void chat (struct server *s, const struct routes_request *r, struct routes_answer *a)
 {
     (void)s, (void)r;
-    routes_refuse (a, 400, "the model has no chat template that this server can use; "
-                   "/v1/completions takes prompts");
+    routes_refuse (a, 400, "this version reads no chat templates; /v1/completions takes "
+                   "prompts");
 }
 
 /* --- the tokenizer --- */

@@ -81,6 +81,11 @@ def metric(name):
     raise SystemExit('FAIL no metric ' + name)
 
 
+def answers(status):
+    rows = ask('/metrics')[1].decode().split('\n')
+    return sum(int(r.split()[1]) for r in rows if 'answers_total{status="%d"}' % status in r)
+
+
 def until(what, text):
     end = time.time() + 60
     while time.time() < end and not what():
@@ -143,7 +148,7 @@ def forms():
     same(ask('/tokenizer_info')[1], {'eos_token': '<end>', 'tokenizer_class': 'ByteLevel'}, 'tokenizer_info')
     check(metric('megatron_generated_tokens_total') > 1000, 'metrics')
     status, answer = ask('/v1/chat/completions', {'messages': []})
-    check(status == 400 and 'no chat template' in answer['error']['message'], 'no chat template')
+    check(status == 400 and 'no chat templates' in answer['error']['message'], 'no chat templates')
 
 
 # ---- stop strings and streams
@@ -275,8 +280,12 @@ def leaving():
     for name, more in ('an answer', {}), ('a stream', {'stream': True}):
         s = raw(post(dict(endless, **more)))
         until(lambda: metric('megatron_texts_running') == 4, name + ': texts run')
+        if not more:
+            s.sendall(b'XY')
+        before = answers(499)
         s.close()
         until(lambda: metric('megatron_texts_running') == 0, name + ': who leaves frees the places')
+        until(lambda: answers(499) == before + 1, name + ': which is counted')
     s = [raw(post(dict(endless, n=12))) for _ in range(2)]
     until(lambda: metric('megatron_texts_waiting') >= 8, 'texts wait')
     for one in s:
@@ -289,7 +298,8 @@ def leaving():
     for s in slow:
         s.settimeout(60)
         try:
-            check(s.recv(10) == b'' or True, 'a slow client is cut off')
+            got = s.recv(100)
+            check(got == b'' or b' 408 ' in got, 'a slow client is cut off')
         except ConnectionError:
             check(True, 'a slow client is cut off')
     check(time.time() - started > 0.5, 'but not at once')
@@ -300,7 +310,9 @@ def leaving():
     del idle
     status, answer = ask('/v1/completions', dict(endless, n=400))
     same((status, 'longer than' in str(answer)), (408, True), 'a request that takes too long')
+    before = answers(408)
     events, last = stream(**dict(endless, n=400))
+    until(lambda: answers(408) == before + 1, 'a stream is counted by its end')
     same((last, 'longer than' in str(events[-1]['error']['message'])), ('[DONE]', True),
          'a stream that takes too long')
 
