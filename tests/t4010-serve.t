@@ -97,6 +97,29 @@ client less -
 kill -INT "$server"
 end_server "SIGINT"
 
+# ---- special tokens: "n" is one, and <s> is put before a text
+
+mkdir marked
+python3 - >marked/tokenizer.json <<'END'
+import json
+own = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or 174 <= b]
+other = [b for b in range(256) if b not in own]
+vocab = {chr(b) if b in own else chr(256 + other.index(b)): b for b in range(256)}
+level = {'type': 'ByteLevel', 'add_prefix_space': False, 'trim_offsets': True}
+print(json.dumps({
+    'added_tokens': [{'id': i, 'content': c, 'special': True} for i, c in ((110, 'n'), (256, '<s>'))],
+    'pre_tokenizer': level, 'decoder': level,
+    'post_processor': {'type': 'TemplateProcessing', 'special_tokens': {'<s>': {'id': '<s>', 'ids': [256]}},
+                       'single': [{'SpecialToken': {'id': '<s>'}}, {'Sequence': {'id': 'A'}}]},
+    'model': {'type': 'BPE', 'vocab': vocab, 'merges': []}}))
+END
+echo '{"eos_token": "<s>"}' >marked/tokenizer_config.json
+start_server megatron serve --load ck --no-api-key --port 0 --inference-max-seq-length 20000 \
+    --tokenizer-type HuggingFaceTokenizer --tokenizer-model marked
+client special -
+kill "$server"
+end_server "a server with special tokens"
+
 # ---- under valgrind, in a long run
 
 if long && command -v valgrind >/dev/null && ! ldd "$MG_BUILDDIR/megatron" | grep -q 'lib[at]san'; then
@@ -140,10 +163,16 @@ refused() {
 refused "want one of --api-key-file FILE and --no-api-key"
 refused "want one of --api-key-file FILE and --no-api-key" --no-api-key --api-key-file keys
 printf 'a key\n' >blanks
-refused "blanks:1: a key has 1 to 256 visible characters" --api-key-file blanks
 : >none
-refused "none: there is no key" --api-key-file none
-refused "nothing: No such file" --api-key-file nothing
+for row in "blanks:1: a key has 1 to 256 visible characters" "none: there is no key" \
+    "nothing: No such file"; do
+    run megatron serve "${serve[@]}" --api-key-file "${row%%:*}"
+    like "$status:$(grep -c '^megatron serve: ' <<<"$err"):$err" "^2:1:.*megatron serve: .*$row" "$row"
+done
+refused "--served-model-name: byte 2 is not UTF-8" --no-api-key --served-model-name $'a\xff'
+run megatron serve --load $'\xc3' --no-api-key
+is "$status:$err" \
+    "2:megatron serve: --load: byte 1 is not UTF-8; see megatron serve --help" "a path"
 refused "port" --no-api-key --port 65536
 refused "max-connections" --no-api-key --max-connections 0
 refused "max-queue" --no-api-key --max-queue 0

@@ -13,6 +13,7 @@
 #include "cmd/option.h"
 #include "cmd/serve/http.h"
 #include "cmd/serve/keys.h"
+#include "libcore/data/utf8.h"
 #include "libcore/infer/model_tokens.h"
 #include "libcore/infer/start.h"
 #include "libcore/serve/engine.h"
@@ -52,6 +53,7 @@ struct serve_job {
     struct engine_source inner; /* the server's, which 'source' wraps */
     struct engine_source source;
     bool draining;
+    struct timespec looked; /* for clients that are slow */
 };
 
 /* --- options --- */
@@ -103,6 +105,14 @@ static const struct cmd_option options[] = {
     { .name = NULL },
 };
 
+/* Answers of JSON have the name. */
+static int check_utf8 (const char *option, const char *value, struct mg_error *err)
+{
+    size_t size = strlen (value), at = utf8_find_stray (value, size, 0);
+
+    return at == size ? 0 : mg_error_set (err, EINVAL, "%s: byte %zu is not UTF-8", option, at + 1);
+}
+
 static int read_options (struct serve_options *o, int argc, char **argv, char **own, char **other,
                          int *num_other, struct mg_error *err)
 {
@@ -122,7 +132,9 @@ static int read_options (struct serve_options *o, int argc, char **argv, char **
         return mg_error_set (err, EINVAL, "want one of --api-key-file FILE and --no-api-key");
     if (!o->model)
         o->model = o->load;
-    return 0;
+    if (check_utf8 ("--load", o->load, err) < 0)
+        return -1;
+    return check_utf8 ("--served-model-name", o->model, err);
 }
 
 static void print_help (void)
@@ -159,6 +171,19 @@ static void watch_signals (void)
 
 /* --- the source of texts --- */
 
+/* Passes may be many in a second. */
+static void close_slow (struct serve_job *job)
+{
+    struct timespec t;
+
+    clock_gettime (CLOCK_MONOTONIC, &t);
+    if ((double)(t.tv_sec - job->looked.tv_sec) + 1e-9 * (double)(t.tv_nsec - job->looked.tv_nsec)
+        < SERVER_LOOK_SECONDS)
+        return;
+    job->looked = t;
+    http_close_slow (job->http);
+}
+
 static int plan (void *arg, bool idle, struct text_buffer *to, struct mg_error *err)
 {
     struct serve_job *job = arg;
@@ -168,7 +193,7 @@ static int plan (void *arg, bool idle, struct text_buffer *to, struct mg_error *
         server_drain (job->server, job->options.drain_seconds);
         http_stop_listening (job->http);
     }
-    http_close_slow (job->http);
+    close_slow (job);
     return job->inner.plan (job->inner.arg, idle, to, err);
 }
 
@@ -250,6 +275,16 @@ static int listen_for_clients (struct serve_job *job, struct mg_error *err)
     return job->http ? 0 : -1;
 }
 
+/* A file that cannot be read is a wrong command line. */
+static int read_keys (struct serve_job *job, struct mg_error *err)
+{
+    if (!job->options.key_file || keys_read (&job->keys, job->options.key_file, err) == 0)
+        return 0;
+    if (errno != ENOMEM)
+        errno = EINVAL;
+    return -1;
+}
+
 static int prepare (struct serve_job *job, struct mg_error *err)
 {
     if (model_tokens_find (&job->tokens, job->options.load, &job->infer.config.data, false, err)
@@ -257,7 +292,7 @@ static int prepare (struct serve_job *job, struct mg_error *err)
         return -1;
     if (job_rank (job->infer.session.job) != 0)
         return 0;
-    if (make_tokenizers (job, err) < 0 || make_server (job, err) < 0)
+    if (read_keys (job, err) < 0 || make_tokenizers (job, err) < 0 || make_server (job, err) < 0)
         return -1;
     job->inner = server_source (job->server);
     job->source = (struct engine_source){ plan, token, end, job };
@@ -352,14 +387,6 @@ static void clear (struct serve_job *job)
     keys_clear (&job->keys);
 }
 
-/* What a command line needs that the job need not see: every rank has the same. */
-static int check (struct serve_job *job, struct mg_error *err)
-{
-    if (http_check (err) < 0)
-        return -1;
-    return job->options.key_file ? keys_read (&job->keys, job->options.key_file, err) : 0;
-}
-
 int cmd_serve (int argc, char **argv)
 {
     char **own = calloc (2 * (size_t)argc + 2, sizeof (*own)), **other = own + argc + 1;
@@ -383,7 +410,7 @@ int cmd_serve (int argc, char **argv)
     if (read_options (&job.options, argc, argv, own, other, &num_other, &err) < 0) {
         fprintf (stderr, "megatron serve: %s; see megatron serve --help\n", err.text);
         status = 2;
-    } else if (check (&job, &err) < 0) {
+    } else if (http_check (&err) < 0) {
         fprintf (stderr, "megatron serve: %s\n", err.text);
         status = 2;
     } else {

@@ -163,6 +163,13 @@ const char *tokenizer_token (const struct tokenizer *tokenizer, int32_t id, size
     return tokenizer->ops->token (tokenizer->impl, id, size);
 }
 
+bool tokenizer_is_special (const struct tokenizer *tokenizer, int32_t id)
+{
+    if (!tokenizer->ops->is_special)
+        return id == tokenizer_eod (tokenizer);
+    return tokenizer->ops->is_special (tokenizer->impl, id);
+}
+
 int tokenizer_encode (struct tokenizer *tokenizer, const char *text, size_t size,
                       struct token_buffer *out, struct mg_error *err)
 {

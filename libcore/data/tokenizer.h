@@ -67,6 +67,9 @@ struct tokenizer_ops {
     /* Returns the bytes of a token, valid until the next call; 0 <= id < vocab_size.  An
      * id that is no text has no bytes.  Required. */
     const char *(*token) (const void *impl, int32_t id, size_t *size);
+    /* true for a token that is a mark and no text, as one that begins a document; 0 <= id <
+     * vocab_size.  NULL: the end of a document alone is one. */
+    bool (*is_special) (const void *impl, int32_t id);
     /* Append the ids of 'size' bytes of text to 'out'.  Unless any_cut is set, this is
      * the whole text.  The end of a document is not appended.  An empty text has no ids.
      * On failure out->count is unchanged.  Required. */
@@ -112,6 +115,7 @@ void tokenizer_destroy (struct tokenizer *tokenizer);
 int32_t tokenizer_vocab_size (const struct tokenizer *tokenizer);
 int32_t tokenizer_eod (const struct tokenizer *tokenizer);
 const char *tokenizer_token (const struct tokenizer *tokenizer, int32_t id, size_t *size);
+bool tokenizer_is_special (const struct tokenizer *tokenizer, int32_t id);
 int tokenizer_encode (struct tokenizer *tokenizer, const char *text, size_t size,
                       struct token_buffer *out, struct mg_error *err);
 

@@ -116,6 +116,11 @@ static const char *token (const void *impl, int32_t id, size_t *size)
     return token_table_get (&((const struct hf *)impl)->json->shown, id, size);
 }
 
+static bool is_special (const void *impl, int32_t id)
+{
+    return tokenizer_json_is_special (((const struct hf *)impl)->json, id);
+}
+
 static int put_ids (struct token_buffer *out, const int32_t *ids, size_t n,
                     struct mg_error *err)
 {
@@ -234,6 +239,7 @@ const struct tokenizer_ops tokenizer_hf_ops = {
     .vocab_size = vocab_size,
     .eod = eod,
     .token = token,
+    .is_special = is_special,
     .encode = encode,
     .destroy = destroy,
 };

@@ -44,6 +44,7 @@ void tokenizer_json_destroy (struct tokenizer_json *json)
         added_tokens_destroy (json->raw);
         added_tokens_destroy (json->normalized);
         token_table_clear (&json->shown);
+        free (json->special.ids);
         free (json->before.ids);
         free (json->after.ids);
         free (json);
@@ -145,7 +146,19 @@ static int read_added (struct reader *r, const struct json_place *place,
         return -1;
     if (token.id >= r->json->num_ids)
         r->json->num_ids = token.id + 1;
+    if (special) {
+        if (token_buffer_reserve (&r->json->special, 1, err) < 0)
+            return -1;
+        r->json->special.ids[r->json->special.count++] = token.id;
+    }
     return put_added (r, content, normalized, &token, err);
+}
+
+static int compare_ids (const void *a, const void *b)
+{
+    const int32_t *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
 }
 
 static int read_all_added (struct reader *r, struct mg_error *err)
@@ -170,7 +183,15 @@ static int read_all_added (struct reader *r, struct mg_error *err)
         if (read_added (r, &one, element, err) < 0)
             return -1;
     }
+    if (r->json->special.count > 0)
+        qsort (r->json->special.ids, r->json->special.count, sizeof (int32_t), compare_ids);
     return 0;
+}
+
+bool tokenizer_json_is_special (const struct tokenizer_json *json, int32_t id)
+{
+    return json->special.count > 0
+           && bsearch (&id, json->special.ids, json->special.count, sizeof (id), compare_ids);
 }
 
 /* ---- post-processor ---- */

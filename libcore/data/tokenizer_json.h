@@ -35,6 +35,7 @@ struct tokenizer_json {
     struct added_tokens *raw;        /* searched before the text is normalised */
     struct added_tokens *normalized; /* and after */
     struct token_table shown;        /* the text of each id */
+    struct token_buffer special;     /* the added tokens that are "special", ascending */
     int32_t num_ids;                 /* one more than the largest id */
     int32_t eod;                     /* ends a document; -1: no token does */
     struct token_buffer before, after; /* ids that a model expects before and after a text */
@@ -57,6 +58,9 @@ int tokenizer_json_eos (const char *file, const char *text, size_t size, char **
 /* Read DIR/tokenizer.json or the file itself, and the files beside it that name the token
  * which ends a document.  The errors of the functions above, and those of open, EFBIG. */
 struct tokenizer_json *tokenizer_json_read (const char *path, struct mg_error *err);
+
+/* true if an added token is "special". */
+bool tokenizer_json_is_special (const struct tokenizer_json *json, int32_t id);
 
 /* Free; NULL is allowed; errno is kept. */
 void tokenizer_json_destroy (struct tokenizer_json *json);

@@ -54,26 +54,51 @@ static const char *bytes_of (const struct completion *c, int32_t id, size_t *siz
     return tokenizer_token (c->tokenizer, id, size);
 }
 
+static bool is_at (const struct text_buffer *text, size_t at, const char *bytes, size_t size)
+{
+    return at <= text->size && size <= text->size - at
+           && (size == 0 || memcmp (text->data + at, bytes, size) == 0);
+}
+
+/* The end of a token that may be at an offset of a text.  The tokenizer may have put a space before
+ * the token, or have left one out.  A token with other bytes, which the tokenizer has added or
+ * changed, ends where it begins.
+ */
+static size_t follow (const struct text_buffer *text, size_t at, const char *bytes, size_t size)
+{
+    if (is_at (text, at, bytes, size))
+        return at + size;
+    if (size > 1 && bytes[0] == ' ' && is_at (text, at, bytes + 1, size - 1))
+        return at + size - 1;
+    if (is_at (text, at, " ", 1) && is_at (text, at + 1, bytes, size))
+        return at + 1 + size;
+    return at;
+}
+
 /* Put the prompt before the text: the bytes that were given, or those of its tokens. */
 static int echo_prompt (struct completion_text *t, struct mg_error *err)
 {
     const struct completion *c = t->of;
     const struct serve_prompt *p = t->prompt;
+    struct text_buffer *text = &t->text.text;
     size_t end = 0;
 
-    if (p->is_text && text_buffer_append (&t->text.text, p->text.data, p->text.size, err) < 0)
+    if (p->is_text && text_buffer_append (text, p->text.data, p->text.size, err) < 0)
         return -1;
     for (size_t i = 0; i < p->ids.count; i++) {
         size_t size;
         const char *bytes = bytes_of (c, p->ids.ids[i], &size);
 
-        if (!p->is_text && size > 0 && text_buffer_append (&t->text.text, bytes, size, err) < 0)
+        if (!p->is_text && c->request.skip_special && size > 0
+            && tokenizer_is_special (c->tokenizer, p->ids.ids[i]))
+            size = 0;
+        if (!p->is_text && size > 0 && text_buffer_append (text, bytes, size, err) < 0)
             return -1;
-        end = end + size < t->text.text.size ? end + size : t->text.text.size;
+        end = p->is_text && i + 1 < p->ids.count ? follow (text, end, bytes, size) : text->size;
         if (c->request.logprobs >= 0 && list_token (t, p->ids.ids[i], end, err) < 0)
             return -1;
     }
-    t->text.from = t->text.text.size;
+    t->text.from = text->size;
     t->scored = t->num_tokens > 0; // the first has no log probability
     return 0;
 }
@@ -136,6 +161,7 @@ struct text_plan_text completion_plan (const struct completion_text *t, uint64_t
                   .choice = (uint64_t)(t->index % r->choices) },
         .scores = r->echo && r->logprobs >= 0,
         .ignore_eos = r->ignore_eos,
+        .skip_special = r->skip_special,
         .top = top_of (t->of),
         .num_stops = r->num_stops,
     };

@@ -24,7 +24,7 @@ enum { COMPLETION_ID_SIZE = 40 };
 
 struct completion_token {
     int32_t id;
-    size_t end; /* offset of its last byte's successor in the text */
+    size_t end; /* offset behind its last byte */
     double log_prob;
 };
 
@@ -64,7 +64,7 @@ struct completion {
 int completion_init (struct completion *c, struct serve_request *request, struct mg_error *err);
 void completion_clear (struct completion *c);
 
-/* What the ranks are to generate for a text, with a seed for requests that have none. */
+/* The plan of a text.  'seed' is for requests without one. */
 struct text_plan_text completion_plan (const struct completion_text *t, uint64_t seed);
 
 /* Note a token of a text, and its bytes. */

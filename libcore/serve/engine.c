@@ -9,7 +9,7 @@
 struct slot {
     struct engine *of;
     int number;
-    bool used, ignore_eos;
+    bool used, ignore_eos, skip_special;
     struct stream_text text; /* the generated text, if there are stop strings */
     struct text_buffer stop[REQUEST_STOPS_MAX];
     int num_stops;
@@ -41,10 +41,13 @@ static bool is_end (const struct engine *e, int32_t id)
     return false;
 }
 
-static const char *bytes_of (const struct engine *e, int32_t id, size_t *size)
+static const char *bytes_of (const struct slot *slot, int32_t id, size_t *size)
 {
+    const struct engine *e = slot->of;
+
     *size = 0;
-    if (!e->config.tokenizer || id >= tokenizer_vocab_size (e->config.tokenizer))
+    if (!e->config.tokenizer || id >= tokenizer_vocab_size (e->config.tokenizer)
+        || (slot->skip_special && tokenizer_is_special (e->config.tokenizer, id)))
         return NULL;
     return tokenizer_token (e->config.tokenizer, id, size);
 }
@@ -60,7 +63,7 @@ static bool take_token (void *arg, const struct generator_token *token)
     int stopped = 0;
 
     if (!token->prompt && !ends)
-        bytes = bytes_of (e, token->id, &size);
+        bytes = bytes_of (slot, token->id, &size);
     if (!token->prompt && slot->num_stops > 0)
         stopped = stream_text_append (&slot->text, bytes, size, slot->stop, slot->num_stops, NULL);
     e->lost |= stopped < 0;
@@ -92,6 +95,7 @@ static int begin_text (struct engine *e, struct slot *slot, const struct text_pl
     };
 
     slot->ignore_eos = t->ignore_eos;
+    slot->skip_special = t->skip_special;
     slot->text.text.size = slot->text.searched = 0;
     slot->text.stopped = false;
     slot->num_stops = t->num_stops;

@@ -26,7 +26,7 @@ struct engine_source {
      */
     int (*plan) (void *arg, bool idle, struct text_buffer *plan, struct mg_error *err);
     /* A token of the text in a slot, and its bytes, which the call lends.  A token that ends a text
-     * has none.
+     * has none, nor has a special one that the text skips.
      */
     void (*token) (void *arg, int slot, const struct generator_token *token, const char *bytes,
                    size_t size);

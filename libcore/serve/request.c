@@ -42,7 +42,6 @@ static const struct {
     { "prompt_embeds", { NULL } },
     { "prompt_logprobs", { NULL } },
     { "add_special_tokens", { "true" } },
-    { "skip_special_tokens", { "true" } },
     { "spaces_between_special_tokens", { "true" } },
     { "include_stop_str_in_output", { "false" } },
 };
@@ -239,6 +238,7 @@ static int read_fields (struct serve_request *r, const struct serve_request_limi
         || read_integer (body, "logprobs", 0, limits->top, &logprobs, err) < 0
         || read_flag (body, "echo", &r->echo, err) < 0
         || read_flag (body, "ignore_eos", &r->ignore_eos, err) < 0
+        || read_flag (body, "skip_special_tokens", &r->skip_special, err) < 0
         || read_sampling (r, body, err) < 0 || read_stop (r, body, err) < 0
         || read_stream (r, body, err) < 0)
         return -1;
@@ -272,7 +272,8 @@ int serve_request_read (struct serve_request *r, const struct serve_request_limi
     json_t *value = serve_request_object (body, size, err);
     int rc;
 
-    *r = (struct serve_request){ .max_tokens = 16, .sampling = { .temperature = 1 } };
+    *r = (struct serve_request){ .max_tokens = 16, .sampling = { .temperature = 1 },
+                                  .skip_special = true };
     rc = value ? read_fields (r, limits, value, err) : -1;
     json_decref (value);
     if (rc < 0)

@@ -40,7 +40,7 @@ struct serve_request {
     int64_t seed;
     struct text_buffer stop[REQUEST_STOPS_MAX];
     int num_stops;
-    bool stream, include_usage, echo, ignore_eos;
+    bool stream, include_usage, echo, ignore_eos, skip_special;
     int logprobs; /* alternatives of a token; -1: no log probabilities */
 };
 

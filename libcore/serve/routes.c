@@ -168,6 +168,15 @@ static json_t *text_list (const struct server_config *c, const struct token_buff
     return NULL;
 }
 
+static int check_count (const struct server_config *c, const char *what, size_t count,
+                        struct mg_error *err)
+{
+    if ((int64_t)count <= c->prompt_max)
+        return 0;
+    return mg_error_set (err, EINVAL, "%s: %zu tokens, want %" PRId64 " at most", what, count,
+                         c->prompt_max);
+}
+
 /* The tokens of the prompt of a body.  0, or -1 and a text. */
 static int encode (const struct server_config *c, const json_t *body, struct token_buffer *ids,
                    bool *names, struct mg_error *err)
@@ -182,8 +191,10 @@ static int encode (const struct server_config *c, const json_t *body, struct tok
         return -1;
     if (json_string_length (prompt) == 0)
         return 0;
-    return tokenizer_encode (special ? c->tokenizer : c->bare, json_string_value (prompt),
-                             json_string_length (prompt), ids, err);
+    if (tokenizer_encode (special ? c->tokenizer : c->bare, json_string_value (prompt),
+                          json_string_length (prompt), ids, err) < 0)
+        return -1;
+    return check_count (c, "prompt", ids->count, err);
 }
 
 static void tokenize (struct server *s, const struct routes_request *r, struct routes_answer *a)
@@ -219,6 +230,8 @@ static int decode (const struct server_config *c, const json_t *body, struct tex
     int rc = json_is_array (tokens) ? model_tokens_append (tokens, "tokens", &ids, err)
                                     : mg_error_set (err, EINVAL, "tokens: want a list of ids");
 
+    if (rc == 0)
+        rc = check_count (c, "tokens", ids.count, err);
     for (size_t i = 0; rc == 0 && i < ids.count; i++) {
         const char *bytes;
         size_t size;

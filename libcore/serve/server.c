@@ -52,9 +52,11 @@ struct server {
     struct place *place; /* [planned.requests] */
     int waiting;         /* texts */
     int works;
+    int texts;           /* of works that are not released */
     bool draining;
     double drained;      /* when the last text has to end */
-    uint64_t seed, number;
+    double looked;       /* when it was last asked which clients have left */
+    uint64_t id, seed, number;
     struct counters counters;
     struct generator_counts passes; /* as the engine's thread saw them last */
     char why[MG_ERROR_MAX];
@@ -87,6 +89,14 @@ static int init_lock (struct server *s)
     return rc;
 }
 
+static uint64_t random_number (void)
+{
+    uint64_t number;
+
+    return getrandom (&number, sizeof (number), 0) == sizeof (number) ? number
+                                                                      : (uint64_t)time (NULL);
+}
+
 struct server *server_create (const struct server_config *config, struct mg_error *err)
 {
     struct server *s = calloc (1, sizeof (*s));
@@ -98,8 +108,8 @@ struct server *server_create (const struct server_config *config, struct mg_erro
         goto error;
     }
     s->config = *config;
-    if (getrandom (&s->seed, sizeof (s->seed), 0) != sizeof (s->seed))
-        s->seed = (uint64_t)time (NULL);
+    s->seed = random_number (); // of which clients do not see anything
+    s->id = random_number ();
     if ((rc = init_lock (s)) != 0) {
         mg_error_set (err, rc, "a server has no lock: %s", strerror (rc));
         goto error;
@@ -230,7 +240,7 @@ static struct server_work *make_work (struct server *s, struct serve_request *r,
     work->client = *client;
     work->since = now ();
     work->seed = s->seed + 0x9e3779b97f4a7c15 * ++s->number;
-    snprintf (c->id, sizeof (c->id), "cmpl-%016" PRIx64 "%08" PRIx64, s->seed, s->number);
+    snprintf (c->id, sizeof (c->id), "cmpl-%016" PRIx64 "%08" PRIx64, s->id, s->number);
     c->created = time (NULL);
     c->model = s->config.model;
     c->texts = s->config.texts;
@@ -241,25 +251,42 @@ static struct server_work *make_work (struct server *s, struct serve_request *r,
     return NULL;
 }
 
-/* Put a work behind all others, with the lock.  0, or a status and a text. */
-static int enqueue (struct server *s, struct server_work *work, struct mg_error *err)
+/* Check whether there is room for so many texts, with the lock.  0, or a status and a text. */
+static int check_room (const struct server *s, int texts, struct mg_error *err)
 {
-    struct server_work **at = &s->first;
-    const struct serve_request *r = &work->completion.request;
+    int max = s->config.queue_max + s->config.planned.requests;
 
     if (s->draining) {
         mg_error_set (err, ESHUTDOWN, "the server is stopping");
         return 503;
     }
-    if (s->waiting + work->completion.num_texts > s->config.queue_max) {
+    if (s->waiting + texts > s->config.queue_max) {
         mg_error_set (err, EAGAIN, "the server is busy: %d texts wait, want %d at most", s->waiting,
                       s->config.queue_max);
         return 503;
     }
+    if (s->texts + texts > max) {
+        mg_error_set (err, EAGAIN, "the server is busy: %d texts wait, run or are not taken yet, "
+                      "want %d at most", s->texts, max);
+        return 503;
+    }
+    return 0;
+}
+
+/* Put a work behind all others, with the lock.  0, or a status and a text. */
+static int enqueue (struct server *s, struct server_work *work, struct mg_error *err)
+{
+    struct server_work **at = &s->first;
+    const struct serve_request *r = &work->completion.request;
+    int rc = check_room (s, work->completion.num_texts, err);
+
+    if (rc != 0)
+        return rc;
     while (*at)
         at = &(*at)->next;
     *at = work;
     s->waiting += work->completion.num_texts;
+    s->texts += work->completion.num_texts;
     s->works++;
     s->counters.requests++;
     for (size_t i = 0; i < r->num_prompts; i++)
@@ -273,6 +300,11 @@ static int submit (struct server *s, struct serve_request *r, const struct serve
 {
     int rc = check_request (&s->config, r, err);
 
+    if (rc != 0)
+        return rc;
+    pthread_mutex_lock (&s->lock); // before the texts take memory
+    rc = check_room (s, (int)r->num_prompts * r->choices, err);
+    pthread_mutex_unlock (&s->lock);
     if (rc != 0)
         return rc;
     if (!(*work = make_work (s, r, client, err)))
@@ -355,6 +387,7 @@ void server_release (struct server_work *work)
     s = work->of;
     pthread_mutex_lock (&s->lock);
     work->released = true;
+    s->texts -= work->completion.num_texts;
     pthread_cond_broadcast (&s->changed);
     pthread_mutex_unlock (&s->lock);
 }
@@ -402,10 +435,14 @@ static void drop_waiting (struct server *s, struct server_work *work)
 /* Find requests whose clients have gone and whose time is over. */
 static void look_at_works (struct server *s, double time)
 {
+    bool look = time - s->looked >= SERVER_LOOK_SECONDS;
+
+    if (look)
+        s->looked = time;
     for (struct server_work *work = s->first; work; work = work->next) {
         bool over = s->config.seconds_max > 0 && time - work->since > s->config.seconds_max;
 
-        if (!work->released && work->client.left (work->client.arg))
+        if (look && !work->released && work->client.left (work->client.arg))
             fail_work (work, 499, "the client has left");
         else if (over)
             fail_work (work, 408, "the request took longer than this server allows");

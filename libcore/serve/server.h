@@ -21,6 +21,9 @@
 #include "libcore/serve/token_text.h"
 #include "megatron/error.h"
 
+/* Between two looks at clients that wait, which may have left. */
+#define SERVER_LOOK_SECONDS 0.1
+
 struct server_config {
     const char *model; /* the name by which clients call it */
     const char *root;  /* where it comes from */
@@ -36,12 +39,13 @@ struct server_config {
     json_t *tokenizer_info;         /* what is known of the tokenizer, for clients */
     int32_t first;                  /* token of an empty prompt; -1: none */
     int64_t prompt_max;             /* tokens of a prompt */
-    int queue_max;                  /* texts that wait */
+    int queue_max;                  /* texts that wait; with those that run, or whose answer is
+                                     * not taken, they are as many more as there are places */
     double seconds_max;             /* of a request; 0: no limit */
 };
 
 /* Who waits for an answer.  Both are called from the engine's thread, with the server's lock, so
- * they call no function of the server.
+ * they must not call a function of the server.
  */
 struct server_client {
     void (*ready) (void *arg); /* there is more to take */

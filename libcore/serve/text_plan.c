@@ -11,7 +11,7 @@ struct head {
     int64_t num_prompt, max_tokens, top_k, position;
     double temperature, top_p;
     uint64_t seed, request, choice;
-    int64_t scores, ignore_eos, top, num_stops;
+    int64_t scores, ignore_eos, skip_special, top, num_stops;
     int64_t stop_size[REQUEST_STOPS_MAX];
 };
 
@@ -38,8 +38,8 @@ static struct head head_of (int slot, const struct text_plan_text *t)
         .top_k = t->sampling.top_k, .position = t->draw.position,
         .temperature = t->sampling.temperature, .top_p = t->sampling.top_p,
         .seed = t->draw.seed, .request = t->draw.request, .choice = t->draw.choice,
-        .scores = t->scores, .ignore_eos = t->ignore_eos, .top = t->top,
-        .num_stops = t->num_stops,
+        .scores = t->scores, .ignore_eos = t->ignore_eos,
+        .skip_special = t->skip_special, .top = t->top, .num_stops = t->num_stops,
     };
 }
 
@@ -125,7 +125,8 @@ int text_plan_next (const char *plan, size_t size, size_t *at, struct text_plan_
             .sampling = { head.temperature, head.top_k, head.top_p },
             .draw = { head.seed, head.request, head.choice, head.position },
             .scores = head.scores != 0, .ignore_eos = head.ignore_eos != 0,
-            .top = (int)head.top, .num_stops = (int)head.num_stops,
+            .skip_special = head.skip_special != 0, .top = (int)head.top,
+            .num_stops = (int)head.num_stops,
         },
     };
     if (read_parts (&head, bytes + sizeof (head), (size_t)head.size - sizeof (head), &item->text,

@@ -22,6 +22,7 @@ struct text_plan_text {
     struct sampling sampling;
     struct sampling_draw draw;
     bool scores, ignore_eos;
+    bool skip_special; /* special tokens have no bytes */
     int top; /* alternatives of a token */
     struct text_buffer stop[REQUEST_STOPS_MAX];
     int num_stops;

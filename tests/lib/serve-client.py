@@ -473,6 +473,30 @@ def less():
          'log probabilities of what is generated')
 
 
+def special():
+    wanted = [json.loads(row) for row in open('greedy')]
+    body = dict(prompt=[w['prompt_tokens'] for w in wanted], max_tokens=12, temperature=0)
+    own = [w['text'] for w in wanted]
+    check(any('n' in text for text in own), 'there are special tokens')
+    same(texts(complete(**body)), [text.replace('n', '') for text in own], 'they are left out')
+    same(texts(complete(skip_special_tokens=False, **body)), own, 'unless they are wanted')
+    events, last = stream(**body)
+    same(joined(events, 3)[0], [text.replace('n', '') for text in own], 'of a stream, too')
+    text = max(own, key=lambda t: len(t.replace('n', '')))
+    short = text.replace('n', '')
+    body = dict(body, prompt=body['prompt'][own.index(text)])
+    same(texts(complete(stop=short[-3:], **body)), [short[:short.index(short[-3:])]],
+         'a stop string finds the text that is shown')
+    a = complete(logprobs=0, echo=True, **dict(body, prompt=[256, 110, 55]))
+    lists = a['choices'][0]['logprobs']
+    same((lists['tokens'][:3], lists['text_offset'][:4], texts(a)[0][:1]),
+         (['<s>', 'n', '7'], [0, 0, 0, 1], '7'), 'ids of a prompt')
+    a = complete(logprobs=0, echo=True, prompt='7 \u00e9n', max_tokens=1, temperature=0)
+    lists = a['choices'][0]['logprobs']
+    same((lists['tokens'][:3], lists['text_offset'], texts(a)[0][:4]),
+         (['<s>', '7', ' '], [0, 0, 1, 2, 3, 3, 4], '7 \u00e9n'), 'a text that gets a first token')
+
+
 def ranks():
     wanted = [json.loads(row) for row in open('greedy')]
     same(texts(complete(prompt=[w['prompt_tokens'] for w in wanted], max_tokens=12, temperature=0)),

@@ -310,6 +310,34 @@ static void test_added (void)
              "aa a\xe2\x80\x8d" "a", pieces, 2);
 }
 
+/* Tokens that a file marks as special, by the tokenizer and its fork. */
+static void test_special (void)
+{
+    static const char want[] = "100001";
+    struct tokenizer *t[2] = { NULL, NULL };
+    struct mg_error err = { .text = "" };
+
+    write_file ("tokenizer.json",
+                "{\"model\": " MODEL ", \"added_tokens\": ["
+                "{\"id\": 4, \"content\": \"<x>\", \"special\": false}, "
+                "{\"id\": 5, \"content\": \"<y>\", \"special\": true}, "
+                "{\"id\": 0, \"content\": \"a\", \"special\": true}]}");
+    t[0] = open_path (folder, true, &err);
+    if (t[0])
+        t[1] = tokenizer_fork (t[0], &err);
+    for (int i = 0; i < 2 && t[i]; i++) {
+        for (int32_t id = 0; id < 6; id++)
+            is_int (tokenizer_is_special (t[i], id), want[id] == '1', "id %d", (int)id);
+    }
+    ok (t[0] && t[1], "a file with special tokens: %s", err.text);
+    tokenizer_destroy (t[1]);
+    tokenizer_destroy (t[0]);
+    t[0] = tokenizer_create ("ByteLevel", NULL, &err);
+    ok (t[0] && tokenizer_is_special (t[0], 256) && !tokenizer_is_special (t[0], 0),
+        "the end of a document");
+    tokenizer_destroy (t[0]);
+}
+
 static void is_eod (int want, const char *what)
 {
     struct mg_error err = { .text = "" };
@@ -383,6 +411,7 @@ int main (void)
     test_long_word ("llama2", 'x');
     test_faults ();
     test_added ();
+    test_special ();
     test_eod ();
     test_around ();
     folder_remove (folder);

@@ -161,6 +161,86 @@ static void test_echo (void)
     completion_clear (&c);
 }
 
+/* Tokens that are no part of a prompt's text, beside those that are. */
+static void test_echo_changed (void)
+{
+    static const struct {
+        const char *text, *tokens, *offsets;
+    } rows[] = {
+        { "AB", "AB", "[0,1,2]" },
+        { "AB", "zAB", "[0,0,1,2]" },     /* one is added before the text */
+        { "AB", "ABz", "[0,1,2,2]" },     /* behind it */
+        { "AB", "aAB", "[0,0,1,2]" },
+        { "A B", "AB", "[0,1,3]" },       /* a space is left out */
+        { "AB", "ab", "[0,0,2]" },        /* what follows begins behind the prompt */
+        { "\u00e9B", "zyB", "[0,0,0,2]" },
+    };
+
+    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+        size_t n = strlen (rows[i].tokens);
+        struct serve_request r;
+        struct completion c = { .texts = names, .tokenizer = bytes, .model = "m" };
+        char body[100];
+        json_t *value;
+
+        snprintf (body, sizeof (body), "{\"prompt\": \"%s\", \"echo\": true, \"logprobs\": 0}",
+                  rows[i].text);
+        if (serve_request_read (&r, &limits, body, strlen (body), NULL) < 0
+            || tokenizer_encode (bytes, rows[i].tokens, n, &r.prompt[0].ids, NULL) < 0
+            || completion_init (&c, &r, NULL) < 0)
+            bail_out ("%s", body);
+        for (size_t k = 1; k < n; k++)
+            note (&c, 0, (int64_t)k, true, rows[i].tokens[k]);
+        note (&c, 0, (int64_t)n, false, 'x');
+        completion_end (&c.text[0], false);
+        value = answer (&c);
+        is_at (value, 0, "logprobs.text_offset", rows[i].offsets);
+        json_decref (value);
+        completion_clear (&c);
+    }
+}
+
+static bool is_big (const void *impl, int32_t id)
+{
+    (void)impl;
+    return id < 'a';
+}
+
+/* Special tokens of a prompt of ids, and the plan. */
+static void test_special (void)
+{
+    static const char *const bodies[] = {
+        "{\"prompt\": [65, 98, 66, 99], \"echo\": true, \"logprobs\": 0}",
+        "{\"prompt\": [65, 98, 66, 99], \"echo\": true, \"skip_special_tokens\": false}",
+        "{\"prompt\": \"AbB\", \"echo\": true}",
+    };
+    static const char *const texts[] = { "\"bc\"", "\"AbBc\"", "\"AbB\"" };
+    struct tokenizer_ops ops = *bytes->ops;
+    struct tokenizer other = { &ops, bytes->impl }, *saved = bytes;
+
+    ops.is_special = is_big;
+    bytes = &other;
+    for (int i = 0; i < 3; i++) {
+        struct completion c;
+        json_t *value;
+
+        make (&c, bodies[i]);
+        ok (completion_plan (&c.text[0], 1).skip_special == (i != 1), "the ranks know it");
+        for (int k = 1; i == 0 && k < 4; k++)
+            note (&c, 0, k, true, 'x');
+        completion_end (&c.text[0], false);
+        value = answer (&c);
+        is_at (value, 0, "text", texts[i]);
+        if (i == 0) {
+            is_at (value, 0, "logprobs.tokens", "[\"A\",\"b\",\"B\",\"c\"]");
+            is_at (value, 0, "logprobs.text_offset", "[0,0,1,1]");
+        }
+        json_decref (value);
+        completion_clear (&c);
+    }
+    bytes = saved;
+}
+
 static void test_stop (void)
 {
     struct completion c;
@@ -369,6 +449,8 @@ int main (void)
     names = token_text_create (bytes, NULL);
     test_answer ();
     test_echo ();
+    test_echo_changed ();
+    test_special ();
     test_stop ();
     test_stream ();
     test_stream_echo ();

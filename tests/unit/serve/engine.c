@@ -89,7 +89,9 @@ struct mg_comm *job_control (const struct job *job)
     return NULL;
 }
 
-/* --- a source: the items of each pass are a text, "+0 9 stop" or "-0", "." is the end --- */
+/* --- a source: the items of each pass are a text, "+0 9 stop" ("+!": no token ends it, "+~": it
+ * skips special tokens) or "-0", "." is the end ---
+ */
 
 struct script {
     const char *const *line;
@@ -110,12 +112,14 @@ static int plan (void *arg, bool idle, struct text_buffer *to, struct mg_error *
     if (line[0] == '-')
         return text_plan_end (to, atoi (line + 1), err) < 0 ? -1 : 1;
     if (line[0] == '+') {
-        struct text_plan_text t = { .prompt = ids, .num_prompt = 2, .ignore_eos = line[1] == '!' };
+        struct text_plan_text t = { .prompt = ids, .num_prompt = 2, .ignore_eos = line[1] == '!',
+                                    .skip_special = line[1] == '~' };
         int slot = 0, tokens = 0, at = 0;
 
-        sscanf (line + 1 + t.ignore_eos, "%d %d %n", &slot, &tokens, &at);
+        line += t.ignore_eos || t.skip_special;
+        sscanf (line + 1, "%d %d %n", &slot, &tokens, &at);
         t.max_tokens = tokens;
-        line += 1 + t.ignore_eos + at;
+        line += 1 + at;
         if (*line) {
             t.stop[0] = (struct text_buffer){ (char *)line, strlen (line), 0 };
             t.num_stops = 1;
@@ -180,6 +184,30 @@ static void test_texts (void)
     is_str (s.log[1], "say", "and nothing more comes of a text");
 }
 
+static bool is_space (const void *impl, int32_t id)
+{
+    (void)impl;
+    return id == ' ';
+}
+
+/* A special token has no bytes, for stop strings too, unless the text shows it. */
+static void test_special (void)
+{
+    static const char *const lines[] = { "+0 7", "+~1 30 ywhe", " ", " ", " ", " ", " ", " ", " ",
+                                         "." };
+    struct tokenizer_ops ops = *bytes->ops;
+    struct tokenizer other = { &ops, bytes->impl }, *saved = bytes;
+    struct mg_error err = { "" };
+    struct script s;
+
+    ops.is_special = is_space;
+    bytes = &other;
+    is_int (run (&s, lines, 300, &err), 0, "texts with special tokens");
+    bytes = saved;
+    is_str (s.log[0], "say whe|", "which are shown");
+    is_str (s.log[1], "say#whe!", "or not");
+}
+
 static void test_faults (void)
 {
     static const char *const lines[][3] = { { "+0 9", "+0 9", "." }, { "+2 9", ".", "." },
@@ -198,6 +226,7 @@ int main (void)
 {
     bytes = tokenizer_create ("ByteLevel", NULL, NULL);
     test_texts ();
+    test_special ();
     test_faults ();
     tokenizer_destroy (bytes);
     return done_testing ();

@@ -23,19 +23,22 @@ static void test_fields (void)
             && memcmp (r.prompt[0].text.data, "a\0b", 3) == 0, "its bytes");
     ok (r.max_tokens == 16 && r.sampling.temperature == 1 && r.sampling.top_k == 0
             && r.sampling.top_p == 0 && r.choices == 1 && r.logprobs == -1 && !r.has_seed
-            && !r.stream && !r.echo && !r.ignore_eos && !r.model && r.num_stops == 0, "defaults");
+            && !r.stream && !r.echo && !r.ignore_eos && r.skip_special
+            && !r.model && r.num_stops == 0, "defaults");
     serve_request_clear (&r);
     ok (read_body (&r, "{\"model\": \"m\", \"prompt\": [[1, 2], \"x\"], \"n\": 2, \"echo\": true,"
                        "\"max_tokens\": 0, \"temperature\": 0.5, \"top_p\": 0.9, \"top_k\": -1,"
                        "\"seed\": -3, \"stop\": [\"a\", \"\\u00e9\"], \"stream\": true,"
                        "\"stream_options\": {\"include_usage\": true}, \"logprobs\": 5,"
-                       "\"ignore_eos\": true, \"user\": {\"x\": 1}}", &err) == 0, "all fields");
+                       "\"ignore_eos\": true, \"skip_special_tokens\": false,"
+                       "\"user\": {\"x\": 1}}", &err) == 0, "all fields");
     ok (strcmp (r.model, "m") == 0 && r.num_prompts == 2 && r.prompt[0].ids.count == 2
             && r.prompt[0].ids.ids[1] == 2 && r.prompt[1].is_text && r.choices == 2, "prompts");
     ok (r.sampling.temperature == 0.5 && r.sampling.top_p == 0.9 && r.sampling.top_k == 0
             && r.has_seed && r.seed == -3, "sampling");
     ok (r.num_stops == 2 && r.stop[1].size == 2 && r.stream && r.include_usage && r.echo
-            && r.logprobs == 5 && r.ignore_eos && r.max_tokens == 0, "the rest");
+            && r.logprobs == 5 && r.ignore_eos
+            && !r.skip_special && r.max_tokens == 0, "the rest");
     serve_request_clear (&r);
     ok (read_body (&r, "{\"prompt\": [1], \"top_p\": 1, \"suffix\": \"\", \"logit_bias\": {},"
                        "\"presence_penalty\": 0.0, \"frequency_penalty\": 0, \"best_of\": 1,"

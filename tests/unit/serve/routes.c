@@ -77,6 +77,10 @@ static void test_bodies (struct server *s)
     check (s, "POST", "/detokenize", "{\"tokens\": [104, 195, 169, 255, 256, 280]}", 200,
            "{\"prompt\":\"h\xc3\xa9\xef\xbf\xbd\"}");
     check (s, "POST", "/detokenize", "{\"tokens\": []}", 200, "{\"prompt\":\"\"}");
+    check (s, "POST", "/tokenize", "{\"prompt\": \"1234567890123456789012\"}", 400,
+           "prompt: 22 tokens, want 21 at most");
+    check (s, "POST", "/detokenize", "{\"tokens\": [1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7,8,9,0,1,2]}",
+           400, "tokens: 22 tokens, want 21 at most");
     check (s, "POST", "/detokenize", "{\"tokens\": [300]}", 400, "300 is not in the vocabulary");
     check (s, "POST", "/detokenize", "{\"tokens\": 5}", 400, "want a list");
     check (s, "POST", "/detokenize", "[]", 400, "no object");

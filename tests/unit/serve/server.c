@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "libcore/serve/server.h"
 #include "tests/tap/tap.h"
@@ -13,7 +14,7 @@ static struct tokenizer *bytes;
 static struct token_text *names;
 
 struct person {
-    int woken;
+    int woken, looks;
     bool left;
 };
 
@@ -24,7 +25,10 @@ static void ready (void *arg)
 
 static bool left (void *arg)
 {
-    return ((struct person *)arg)->left;
+    struct person *who = arg;
+
+    who->looks++;
+    return who->left;
 }
 
 static struct server *make (double seconds)
@@ -97,6 +101,13 @@ static void take (struct server_work *work, int want_rc, int want_status, const 
     text_buffer_clear (&to);
 }
 
+static void wait_for_look (void)
+{
+    const struct timespec t = { 0, (long)(1.1e9 * SERVER_LOOK_SECONDS) };
+
+    nanosleep (&t, NULL);
+}
+
 static void test_queue (void)
 {
     struct server *s = make (0);
@@ -131,12 +142,69 @@ static void test_queue (void)
     is_int (who[2].woken, 1, "a stream is woken by a token");
     take (work[2], 1, 200, "\"text\":\"f\"");
     who[1].left = true;
+    wait_for_look ();
     is_str (plan (s, false, text), "-0", "a client that leaves frees its place");
     take (work[1], 0, 499, "left");
     server_release (work[1]);
     server_release (work[2]);
     is_str (plan (s, false, text), "-1", "as one does that needs nothing more");
     is_str (plan (s, true, text), "", "nobody is left");
+    server_destroy (s);
+}
+
+/* Texts that have ended need room until their answer is taken. */
+static void test_room (void)
+{
+    struct server *s = make (0);
+    struct person who = { 0 };
+    struct server_work *work[3], *none;
+    struct mg_error err = { "" };
+    char text[256];
+
+    for (int i = 0; i < 3; i++) {
+        is_int (submit (s, "{\"prompt\": [\"A\", \"B\"]}", &who, &work[i], &err), 0, "two texts");
+        plan (s, true, text);
+        end (s, 0);
+        end (s, 1);
+    }
+    ok (submit (s, "{\"prompt\": \"A\"}", &who, &none, &err) == 503 && !none
+            && strstr (err.text, "6 texts wait, run or are not taken yet, want 6 at most"),
+        "there is no room: %s", err.text);
+    server_release (work[1]);
+    is_int (submit (s, "{\"prompt\": [\"C\", \"D\"]}", &who, &work[1], &err), 0,
+            "an answer that is taken makes room");
+    ok (submit (s, "{\"prompt\": \"A\"}", &who, &none, &err) == 503, "for as many");
+    for (int i = 0; i < 3; i++)
+        server_release (work[i]);
+    plan (s, false, text);
+    is_int (submit (s, "{\"prompt\": [\"A\", \"B\"], \"n\": 2}", &who, &work[0], &err), 0,
+            "all have been taken");
+    server_release (work[0]);
+    server_destroy (s);
+}
+
+/* Many passes, few looks at a client that waits. */
+static void test_looks (void)
+{
+    struct server *s = make (0);
+    struct person who = { 0 };
+    struct server_work *work;
+    struct mg_error err = { "" };
+    struct timespec from, to;
+    char text[256];
+    double seconds;
+
+    submit (s, "{\"prompt\": \"A\"}", &who, &work, &err);
+    clock_gettime (CLOCK_MONOTONIC, &from);
+    for (int i = 0; i < 500; i++)
+        plan (s, false, text);
+    wait_for_look ();
+    plan (s, false, text);
+    clock_gettime (CLOCK_MONOTONIC, &to);
+    seconds = (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
+    ok (who.looks >= 2 && who.looks <= 2 + seconds / SERVER_LOOK_SECONDS,
+        "%d looks at a client in %g seconds", who.looks, seconds);
+    server_release (work);
     server_destroy (s);
 }
 
@@ -252,6 +320,8 @@ int main (void)
     bytes = tokenizer_create ("ByteLevel", NULL, NULL);
     names = token_text_create (bytes, NULL);
     test_queue ();
+    test_room ();
+    test_looks ();
     test_refusals ();
     test_ends ();
     test_metrics ();

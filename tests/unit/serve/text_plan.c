@@ -13,7 +13,8 @@ static struct text_plan_text text (int64_t num_prompt)
 {
     return (struct text_plan_text){
         .prompt = ids, .num_prompt = num_prompt, .max_tokens = 9, .sampling = { 0.5, 40, 0.9 },
-        .draw = { UINT64_MAX, 3, 2, 0 }, .scores = true, .top = 4,
+        .draw = { UINT64_MAX, 3, 2, 0 }, .scores = true,
+        .skip_special = true, .top = 4,
         .stop = { { end, 3, 0 }, { zero, 9, 0 } }, .num_stops = 2,
     };
 }
@@ -37,11 +38,12 @@ static void test_items (void)
             && item.text.sampling.top_k == 40 && item.text.sampling.top_p == 0.9
             && item.text.draw.seed == UINT64_MAX && item.text.draw.request == 3
             && item.text.draw.choice == 2 && item.text.scores && !item.text.ignore_eos
-            && item.text.top == 4, "its numbers");
+            && item.text.skip_special && item.text.top == 4, "its numbers");
     ok (item.text.num_stops == 2 && item.text.stop[0].size == 3 && item.text.stop[1].size == 9
             && memcmp (item.text.stop[1].data, zero, 9) == 0, "its stop strings");
     ok (text_plan_next (plan.data, plan.size, &at, &item, NULL) == 1 && item.begins
-            && item.text.num_prompt == 0 && item.text.num_stops == 0 && item.text.ignore_eos,
+            && item.text.num_prompt == 0 && item.text.num_stops == 0 && item.text.ignore_eos
+            && !item.text.skip_special,
         "a text without them");
     ok (text_plan_next (plan.data, plan.size, &at, &item, NULL) == 0 && at == plan.size,
         "the end");
