@@ -133,14 +133,30 @@ else
     skip 1 "valgrind runs in long runs"
 fi
 
-# ---- ranks, whose time limit is shorter than they have nothing to do
+# ---- ranks, whose time limit is shorter than they have nothing to do; each in a directory of its own
+
+# serve_ranks ARGUMENT...
+serve_ranks() {
+    # shellcheck disable=SC2016 # the rank's shell expands it
+    ranks_run 2 sh -c 'cd "rank${OMPI_COMM_WORLD_RANK:-$RANK}" && exec megatron serve "$@"' - \
+        "${serve[@]}" "$@"
+}
 
 if ranks_available; then
+    mkdir rank0 rank1
+    ln -s ../ck rank0/ck
+    ln -s ../keys rank0/keys
+    cp -r ck rank1/ck
+    echo '{' >rank1/ck/generation_config.json
+    run serve_ranks --api-key-file keys --tensor-model-parallel-size 2
+    like "$status:$out:$err" "^[1-9][0-9]*::.*ck/generation_config.json: line " \
+        "a rank that cannot begin ends all"
+    rm rank1/ck/generation_config.json
     for layout in --tensor-model-parallel-size --pipeline-model-parallel-size; do
-        start_server ranks_run 2 megatron serve "${serve[@]}" --no-api-key $layout 2 \
+        start_server serve_ranks --api-key-file keys $layout 2 \
             --distributed-timeout-minutes 0.1
         [ $layout != --tensor-model-parallel-size ] || sleep 7
-        client ranks -
+        client ranks first-key # which rank 0 alone can read
         launcher=$(pgrep -P "$server" -x 'megatron|mpirun|prterun')
         if ranks_launched; then # which passes the signal on; mpirun would kill the ranks
             kill "$launcher"
