@@ -33,7 +33,9 @@ megatron generate "${base[@]}" "${prompts[@]}" --seed 8 --top-k 20 --top-p 0.9 -
 megatron generate "${base[@]}" --prompts "12 and 13 are numbers" "x" "and 3 are" \
     --num-tokens-to-generate 0 --return-log-probs >scores 2>/dev/null
 is "$(cat greedy drawn scores | wc -l)" 9 "texts to compare with"
-echo '{"eos_token": "<end>"}' >ck/tokenizer_config.json
+cat >ck/tokenizer_config.json <<'END2'
+{"eos_token": "<end>", "chat_template": "{% for m in messages %}{% if m.role == 'bad' %}{{ raise_exception('no such role') }}{% endif %}{{ m.content }}{{ '' if loop.last else ' ' }}{% endfor %}{{ ' and' if add_generation_prompt }}{{ tail }}"}
+END2
 
 # ---- servers
 
@@ -73,6 +75,7 @@ start_server megatron serve "${serve[@]}" --api-key-file keys --inference-max-re
 like "$(cat served)" "^tiny is served at http://127\.0\.0\.1:[0-9]+$" "one line with the address"
 client forms first-key
 client streams first-key
+client chats first-key
 client refusals first-key
 client harness first-key
 run megatron serve "${serve[@]}" --no-api-key --port "${url##*:}"

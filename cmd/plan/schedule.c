@@ -140,7 +140,8 @@ static int print_json (const struct schedule_request *r, const struct sched_kind
 
 /* One pool for all virtual stages but the model's last, as a run of equal stages has. */
 static struct schedule *create_list (const struct schedule_request *r,
-                                     const struct sched_kind *kind, int rank, bool grouped,
+                                     const struct sched_kind *kind, int rank,
+                                     const struct moments *grouped,
                                      struct mg_error *err)
 {
     struct sched_shape shape = shape_of (r, rank);
@@ -151,7 +152,8 @@ static struct schedule *create_list (const struct schedule_request *r,
         mg_error_set (err, ENOMEM, "out of memory");
         return NULL;
     }
-    shape.grouped = grouped;
+    shape.grouped = grouped != NULL;
+    shape.moments = grouped;
     if (rank == r->pp - 1)
         pool[kind->chunks - 1] = kind->chunks > 1;
     s = schedule_create_pooled (kind, &shape, pool, err);
@@ -166,9 +168,12 @@ static void destroy_lists (struct schedule **all, int pp)
     free (all);
 }
 
-/* The lists of steps of all ranks, which are proved against each other. */
+/* The lists of steps of all ranks, which are proved against each other.  They are grouped if there
+ * are moments.
+ */
 static struct schedule **create_lists (const struct schedule_request *r,
-                                       const struct sched_kind *kind, bool grouped,
+                                       const struct sched_kind *kind,
+                                       const struct moments *grouped,
                                        struct mg_error *err)
 {
     struct schedule **all = calloc ((size_t)r->pp, sizeof (struct schedule *));
@@ -191,9 +196,9 @@ error:
 
 /* Prove the grouped lists, whose slots are those of the others. */
 static int prove_grouped (const struct schedule_request *r, const struct sched_kind *kind,
-                          struct mg_error *err)
+                          const struct timeline *t, struct mg_error *err)
 {
-    struct schedule **all = create_lists (r, kind, true, err);
+    struct schedule **all = create_lists (r, kind, t->moments, err);
 
     destroy_lists (all, r->pp);
     return all ? 0 : -1;
@@ -205,7 +210,7 @@ static int print_text (const struct schedule_request *r, const struct sched_kind
     struct schedule **all;
     int rc = 0;
 
-    if (prove_grouped (r, kind, err) < 0 || !(all = create_lists (r, kind, false, err)))
+    if (prove_grouped (r, kind, t, err) < 0 || !(all = create_lists (r, kind, NULL, err)))
         return -1;
     printf ("%s: pp %d", kind->chunks > 1 ? "interleaved 1F1B" : "1F1B", r->pp);
     if (kind->chunks > 1)

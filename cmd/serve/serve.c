@@ -16,6 +16,7 @@
 #include "libcore/data/utf8.h"
 #include "libcore/infer/model_tokens.h"
 #include "libcore/infer/start.h"
+#include "libcore/serve/chat.h"
 #include "libcore/serve/engine.h"
 #include "libcore/serve/server.h"
 
@@ -48,6 +49,7 @@ struct serve_job {
     struct model_tokens bare;
     struct token_text *texts;
     json_t *tokenizer_info;
+    struct chat chat;
     struct server *server;
     struct http *http;
     struct engine_source inner; /* the server's, which 'source' wraps */
@@ -220,6 +222,7 @@ static int make_tokenizers (struct serve_job *job, struct mg_error *err)
     const struct serve_options *o = &job->options;
 
     if (!(job->tokenizer_info = model_tokens_config (o->load, err))
+        || chat_find (&job->chat, o->load, job->tokenizer_info, err) < 0
         || model_tokens_find (&job->bare, o->load, &job->infer.config.data, true, err) < 0)
         return -1;
     if (job->tokens.tokenizer && !(job->fork = tokenizer_fork (job->tokens.tokenizer, err)))
@@ -245,6 +248,7 @@ static int make_server (struct serve_job *job, struct mg_error *err)
         .bare = job->bare.tokenizer,
         .texts = job->texts,
         .tokenizer_info = job->tokenizer_info,
+        .chat = &job->chat,
         .first = job->tokens.first,
         .prompt_max = o->prompt_max > 0 ? o->prompt_max : job->infer.given.generator.length + 1,
         .queue_max = o->queue,
@@ -306,6 +310,8 @@ static void say_address (const struct serve_job *job)
 
     if (!job->http)
         return;
+    if (job->chat.faulty)
+        fprintf (stderr, "megatron serve: %s\n", job->chat.why.text);
     printf ("%s is served at http://%s%s%s:%d\n", job->options.model, colons ? "[" : "", host,
             colons ? "]" : "", http_port (job->http));
     fflush (stdout);
@@ -383,6 +389,7 @@ static void clear (struct serve_job *job)
     tokenizer_destroy (job->fork);
     model_tokens_clear (&job->bare);
     model_tokens_clear (&job->tokens);
+    chat_clear (&job->chat);
     json_decref (job->tokenizer_info);
     keys_clear (&job->keys);
 }

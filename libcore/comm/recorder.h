@@ -27,8 +27,7 @@ struct record {
     int32_t peer;   /* peer of a transfer's first entry, else -1 */
     int32_t sends;  /* the transfer's first entry is a send */
     int32_t more;   /* further entries of the transfer's list */
-    int32_t other;  /* of these, the peer of the first one with another peer; 'peer' if there
-                     * is none */
+    int32_t other;  /* the list's first peer that is not 'peer'; 'peer' if there is none */
     uint64_t count;
     uint64_t bytes; /* bytes, counted as in struct mg_comm_stats */
     double seconds; /* seconds since the call was enqueued */

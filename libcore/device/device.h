@@ -108,8 +108,9 @@ void device_free (struct mg_device *device, void *ptr);
 
 /* Allocate a block of 'bytes' and a little more.  From now on device_alloc() gives parts of it, as
  * long as these fit, so that what is planned is there before anything uses it.  A part that is
- * freed is not given again; the block is freed with the device.  A device whose parts may as well
- * have memory of their own does nothing.  Call it once.  -1 and a text where there is no memory.
+ * freed is not given again; the block is freed with the device.  Only devices whose backend
+ * 'reserves' (device_ops.h) do so, others ignore the call.  Call it once.  -1 and a text where
+ * there is no memory.
  */
 int device_reserve (struct mg_device *device, size_t bytes, struct mg_error *err);
 

@@ -75,7 +75,7 @@ struct device_ops {
     /* device_is_apart(). */
     bool apart;
 
-    /* True if device_reserve() allocates a block: alloc() aligns memory to 256 bytes. */
+    /* True if device_reserve() allocates a block.  alloc() must then align to 256 bytes. */
     bool reserves;
 
     /* True if copies may have host memory that is not of host_alloc(): the front end refuses it

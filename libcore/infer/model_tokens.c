@@ -95,6 +95,21 @@ static int read_generation (struct model_tokens *m, const char *load, struct mg_
     return rc;
 }
 
+char *model_tokens_file (const char *load, const char *name, size_t max, size_t *size,
+                         struct mg_error *err)
+{
+    char *path = beside (load, name, err), *text = path ? args_file_bytes (path, max, size, err)
+                                                        : NULL;
+
+    if (text && *size > max) {
+        free (text);
+        text = NULL;
+        mg_error_set (err, EFBIG, "%s: more than %zu bytes", path, max);
+    }
+    free (path);
+    return text;
+}
+
 json_t *model_tokens_config (const char *load, struct mg_error *err)
 {
     char *path = beside (load, "tokenizer_config.json", err);

@@ -27,6 +27,12 @@ int model_tokens_find (struct model_tokens *m, const char *load, const struct da
                        bool bare, struct mg_error *err);
 void model_tokens_clear (struct model_tokens *m);
 
+/* The bytes of a file beside the weights at 'load', which the caller frees.  NULL and a text:
+ * ENOENT if there is none, EFBIG above 'max' bytes, the errno of open() or read(), ENOMEM.
+ */
+char *model_tokens_file (const char *load, const char *name, size_t max, size_t *size,
+                         struct mg_error *err);
+
 /* The object of tokenizer_config.json beside the weights at 'load', an empty one without that file.
  * The caller owns it.  NULL and a text if the file is faulty, or ENOMEM.
  */

@@ -8,13 +8,13 @@
  * exception.)
  *
  * Grouped lists.  Every transfer gets a moment on the clock of all ranks (moments.h): not before
- * the end of the pass that makes the tensor, and before the end of the pass that reads it.  Both
- * ends make the transfer between the two passes of their rank whose ends enclose the moment.  So
- * the call between two passes has the moments from the end of the one, 'from', to the end of the
- * other.  Such calls end, whatever the moments are: a call starts when the rank's call before it
- * has ended, which needs the starts of the calls at its other ends.  Each of these encloses a
- * moment of the call before, and so has an earlier 'from' than the call itself.  So calls cannot
- * wait for each other in a circle.
+ * the end of the pass that makes the tensor, and before the end of the pass that reads it.  On
+ * each rank, the moment lies between the ends of two passes, and the transfer is part of the call
+ * between these.  So the call between two passes has the moments from the end of the one, 'from',
+ * to the end of the other.  Such calls end, whatever the moments are: call A starts when B, the
+ * call before it on its rank, has ended.  B ends when the calls at its other ends have started.
+ * Each of these encloses a moment of B, and so has an earlier 'from' than A.  So calls cannot wait
+ * for each other in a circle.
  *
  * An activation is sent as late as possible, so that the receiver needs no slot before its own
  * pass does; the sender keeps the output until its backward pass.  A gradient is sent as early as
@@ -94,7 +94,8 @@ struct builder {
     size_t next_fwd, next_bwd; /* first pass whose receive is not posted */
     bool ahead_fwd;            /* a posted receive is not waited for yet */
     int ahead_bwd;             /* receives that are posted and not waited for */
-    struct moments *moments;   /* grouped */
+    const struct moments *moments;   /* grouped */
+    struct moments *own; /* these moments, if nobody has lent them */
     struct due *due;           /* grouped: transfers in the order of moments */
     size_t ndue, next_due;
     bool overwritten; /* grouped: a slot was needed before its output was sent */
@@ -520,7 +521,8 @@ static int list_due (struct builder *b, struct mg_error *err)
     static const enum sched_op ops[2][2] = { { SCHED_RECV_FWD, SCHED_SEND_FWD },
                                              { SCHED_RECV_BWD, SCHED_SEND_BWD } };
 
-    if (!(b->moments = moments_create (b->kind, &b->s->shape, err)))
+    b->moments = b->s->shape.moments;
+    if (!b->moments && !(b->moments = b->own = moments_create (b->kind, &b->s->shape, err)))
         return -1;
     if (!(b->due = calloc (2 * b->npasses, sizeof (*b->due))))
         return no_memory (b, err);
@@ -783,7 +785,8 @@ static void builder_release (struct builder *b)
         free (b->avail[p].slot);
         free (b->avail[p].users);
     }
-    moments_destroy (b->moments);
+    moments_destroy (b->own);
+    b->s->shape.moments = NULL;
     free (b->due);
     free (b->outbox);
     free (b->avail);

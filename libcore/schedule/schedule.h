@@ -52,6 +52,10 @@ struct sched_shape {
      * (sched_comms.one_queue).  If the list is not grouped, each transfer is a call of its own.
      */
     bool grouped;
+    /* The moments of this shape (moments.h), for a grouped list.  They are lent until the list is
+     * made.  NULL: each list makes its own, which takes the time of all ranks' passes.
+     */
+    const struct moments *moments;
 };
 
 /* One forward or backward pass in the order of a schedule. */

@@ -330,7 +330,83 @@ static json_t *log_probs (struct completion_text *t, size_t end, struct mg_error
     return NULL;
 }
 
+/* --- log probabilities of chats --- */
+
+/* A token with its bytes and log probability, as OpenAI's API for chats has it.  NULL: failed. */
+static json_t *chat_token (const struct completion *c, int32_t id, double log_prob,
+                           struct text_buffer *name, struct mg_error *err)
+{
+    size_t size;
+    const char *bytes = bytes_of (c, id, &size);
+    json_t *list;
+
+    if (name_token (c, id, name, err) < 0)
+        return NULL;
+    list = json_array ();
+    for (size_t i = 0; i < size; i++) {
+        if (json_array_append_new (list, json_integer ((unsigned char)bytes[i])) < 0) {
+            json_decref (list);
+            return NULL;
+        }
+    }
+    return json_pack ("{s:o, s:o, s:o}", "token", json_stringn_nocheck (name->data, name->size),
+                      "logprob", number (log_prob), "bytes", list);
+}
+
+/* A listed token with its alternatives.  NULL: failed. */
+static json_t *chat_choice_token (const struct completion_text *t, size_t at,
+                                  struct text_buffer *name, struct mg_error *err)
+{
+    size_t top = (size_t)top_of (t->of);
+    json_t *token = chat_token (t->of, t->token[at].id, t->token[at].log_prob, name, err);
+    json_t *list = json_array ();
+    int rc = token && list ? 0 : -1;
+
+    for (size_t k = at * top; rc == 0 && k < (at + 1) * top; k++)
+        rc = json_array_append_new (list, chat_token (t->of, t->top_ids[k], t->top_log_probs[k],
+                                                      name, err));
+    if (rc == 0 && json_object_set_new (token, "top_logprobs", list) == 0)
+        return token;
+    if (rc < 0)
+        json_decref (list);
+    json_decref (token);
+    return NULL;
+}
+
+/* As log_probs(). */
+static json_t *chat_log_probs (const struct completion_text *t, size_t end, struct mg_error *err)
+{
+    struct text_buffer name = { NULL, 0, 0 };
+    json_t *list = json_array ();
+    int rc = 0;
+
+    for (size_t i = t->sent_tokens; rc == 0 && i < end; i++)
+        rc = json_array_append_new (list, chat_choice_token (t, i, &name, err));
+    text_buffer_clear (&name);
+    if (rc == 0)
+        return json_pack ("{s:o}", "content", list);
+    json_decref (list);
+    return NULL;
+}
+
 /* --- answers --- */
+
+/* Put a text into a choice: "text", or the message of a chat, or a part of this message.  0, or -1:
+ * out of memory.
+ */
+static int set_text (struct completion_text *t, json_t *choice, json_t *text)
+{
+    const struct serve_request *r = &t->of->request;
+    bool first = !t->spoke;
+
+    t->spoke = true;
+    if (!r->chat)
+        return json_object_set_new (choice, "text", text);
+    return json_object_set_new (
+        choice, r->stream ? "delta" : "message",
+        first ? json_pack ("{s:s, s:o}", "role", "assistant", "content", text)
+              : json_pack ("{s:o}", "content", text));
+}
 
 /* A choice with what may be sent of a text and was not.  NULL: out of memory. */
 static json_t *choice_of (struct completion_text *t, struct mg_error *err)
@@ -338,9 +414,12 @@ static json_t *choice_of (struct completion_text *t, struct mg_error *err)
     const struct serve_request *r = &t->of->request;
     size_t tokens, ready = ready_bytes (t, &tokens);
     struct text_buffer valid = { NULL, 0, 0 };
-    json_t *lists = r->logprobs >= 0 ? log_probs (t, tokens, err) : json_null ();
+    json_t *lists = r->logprobs < 0 ? json_null ()
+                    : r->chat       ? chat_log_probs (t, tokens, err)
+                                    : log_probs (t, tokens, err);
     json_t *text = NULL, *reason = t->ended ? json_string (t->stopped ? "stop" : "length")
                                             : json_null ();
+    json_t *choice = json_pack ("{s:i}", "index", t->index);
 
     if (ready == t->sent
         || utf8_append_valid (&valid, t->text.text.data + t->sent, ready - t->sent, err) == 0)
@@ -349,8 +428,11 @@ static json_t *choice_of (struct completion_text *t, struct mg_error *err)
     t->sent = ready;
     t->sent_tokens = tokens;
     t->told = t->ended;
-    return json_pack ("{s:i, s:o, s:o, s:o}", "index", t->index, "text", text, "logprobs", lists,
-                      "finish_reason", reason);
+    if ((set_text (t, choice, text) | json_object_set_new (choice, "logprobs", lists)
+         | json_object_set_new (choice, "finish_reason", reason)) == 0)
+        return choice;
+    json_decref (choice);
+    return NULL;
 }
 
 static json_t *usage_of (const struct completion *c)
@@ -368,9 +450,12 @@ static json_t *usage_of (const struct completion *c)
 /* An answer with these choices and usage, which it takes; usage NULL: none. */
 static json_t *wrap (const struct completion *c, json_t *choices, json_t *usage)
 {
-    json_t *answer = json_pack ("{s:s, s:s, s:I, s:s, s:o}", "id", c->id, "object",
-                                "text_completion", "created", (json_int_t)c->created, "model",
-                                c->model, "choices", choices);
+    const char *object = !c->request.chat    ? "text_completion"
+                         : c->request.stream ? "chat.completion.chunk"
+                                             : "chat.completion";
+    json_t *answer = json_pack ("{s:s, s:s, s:I, s:s, s:o}", "id", c->id, "object", object,
+                                "created", (json_int_t)c->created, "model", c->model, "choices",
+                                choices);
 
     if (usage && json_object_set_new (answer, "usage", usage) < 0) {
         json_decref (answer);

@@ -43,6 +43,7 @@ struct completion_text {
     size_t sent, sent_tokens; /* of a stream */
     size_t walked, characters; /* so many characters are before offset 'walked' */
     bool ended, stopped, told; /* told: the stream has said that it ended */
+    bool spoke;                /* the role of a chat's message was sent */
 };
 
 struct completion {

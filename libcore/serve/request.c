@@ -12,10 +12,12 @@
 /* Fields that would change the text, and the values with which they do not, as JSON.  null has no
  * effect in any of them.
  */
-static const struct {
+struct unsupported {
     const char *name;
     const char *neutral[3];
-} unsupported[] = {
+};
+
+static const struct unsupported unsupported[] = {
     { "suffix", { "\"\"" } },
     { "logit_bias", { "{}" } },
     { "presence_penalty", { "0", "0.0" } },
@@ -41,9 +43,29 @@ static const struct {
     { "truncate_prompt_tokens", { NULL } },
     { "prompt_embeds", { NULL } },
     { "prompt_logprobs", { NULL } },
-    { "add_special_tokens", { "true" } },
     { "spaces_between_special_tokens", { "true" } },
     { "include_stop_str_in_output", { "false" } },
+    { NULL, { NULL } },
+};
+
+/* Of bodies that have prompts. */
+static const struct unsupported unsupported_prompts[] = {
+    { "add_special_tokens", { "true" } },
+    { NULL, { NULL } },
+};
+
+/* Of bodies that have messages. */
+static const struct unsupported unsupported_chats[] = {
+    { "add_special_tokens", { "false" } },
+    { "echo", { "false" } },
+    { "tool_choice", { "\"none\"", "\"auto\"" } },
+    { "function_call", { "\"none\"", "\"auto\"" } },
+    { "continue_final_message", { "false" } },
+    { "chat_template", { NULL } },
+    { "documents", { "[]" } },
+    { "audio", { NULL } },
+    { "modalities", { "[\"text\"]" } },
+    { NULL, { NULL } },
 };
 
 static bool is_neutral (const json_t *value, const char *const neutral[3])
@@ -57,13 +79,14 @@ static bool is_neutral (const json_t *value, const char *const neutral[3])
     return found;
 }
 
-static int check_unsupported (const json_t *body, struct mg_error *err)
+static int check_unsupported (const json_t *body, const struct unsupported *rows,
+                              struct mg_error *err)
 {
-    for (size_t i = 0; i < sizeof (unsupported) / sizeof (unsupported[0]); i++) {
-        const json_t *value = json_object_get (body, unsupported[i].name);
+    for (; rows->name; rows++) {
+        const json_t *value = json_object_get (body, rows->name);
 
-        if (value && !json_is_null (value) && !is_neutral (value, unsupported[i].neutral))
-            return mg_error_set (err, ENOTSUP, "%s is not supported", unsupported[i].name);
+        if (value && !json_is_null (value) && !is_neutral (value, rows->neutral))
+            return mg_error_set (err, ENOTSUP, "%s is not supported", rows->name);
     }
     return 0;
 }
@@ -227,26 +250,72 @@ static int read_sampling (struct serve_request *r, const json_t *body, struct mg
     return read_integer (body, "seed", INT64_MIN, INT64_MAX, &r->seed, err);
 }
 
-static int read_fields (struct serve_request *r, const struct serve_request_limits *limits,
+/* What bodies with prompts and bodies with messages share. */
+static int read_common (struct serve_request *r, const struct serve_request_limits *limits,
                         const json_t *body, struct mg_error *err)
 {
-    int64_t choices = 1, logprobs = -1;
+    int64_t choices = 1;
 
-    if (check_unsupported (body, err) < 0 || read_model (r, body, err) < 0
-        || read_integer (body, "max_tokens", 0, REQUEST_TOKENS_MAX, &r->max_tokens, err) < 0
+    if (check_unsupported (body, unsupported, err) < 0 || read_model (r, body, err) < 0
         || read_integer (body, "n", 1, limits->texts, &choices, err) < 0
-        || read_integer (body, "logprobs", 0, limits->top, &logprobs, err) < 0
-        || read_flag (body, "echo", &r->echo, err) < 0
         || read_flag (body, "ignore_eos", &r->ignore_eos, err) < 0
         || read_flag (body, "skip_special_tokens", &r->skip_special, err) < 0
         || read_sampling (r, body, err) < 0 || read_stop (r, body, err) < 0
         || read_stream (r, body, err) < 0)
         return -1;
     r->choices = (int)choices;
+    return 0;
+}
+
+static int read_fields (struct serve_request *r, const struct serve_request_limits *limits,
+                        const json_t *body, struct mg_error *err)
+{
+    int64_t logprobs = -1;
+
+    if (check_unsupported (body, unsupported_prompts, err) < 0
+        || read_common (r, limits, body, err) < 0
+        || read_integer (body, "max_tokens", 0, REQUEST_TOKENS_MAX, &r->max_tokens, err) < 0
+        || read_integer (body, "logprobs", 0, limits->top, &logprobs, err) < 0
+        || read_flag (body, "echo", &r->echo, err) < 0)
+        return -1;
     r->logprobs = (int)logprobs;
     if (r->max_tokens == 0 && !r->echo)
         return mg_error_set (err, EINVAL, "max_tokens: 0 wants \"echo\": true");
     return read_prompts (r, body, limits->texts, err);
+}
+
+/* "logprobs": true, with "top_logprobs" alternatives */
+static int read_chat_logprobs (struct serve_request *r, const json_t *body, int top,
+                               struct mg_error *err)
+{
+    int64_t alternatives = 0;
+    bool wanted = false;
+
+    if (read_flag (body, "logprobs", &wanted, err) < 0
+        || read_integer (body, "top_logprobs", 0, top, &alternatives, err) < 0)
+        return -1;
+    if (alternatives > 0 && !wanted)
+        return mg_error_set (err, EINVAL, "top_logprobs: want \"logprobs\": true with them");
+    r->logprobs = wanted ? (int)alternatives : -1;
+    return 0;
+}
+
+static int read_chat_fields (struct serve_request *r, const struct serve_request_limits *limits,
+                             const json_t *body, const struct text_buffer *prompt,
+                             struct mg_error *err)
+{
+    if (check_unsupported (body, unsupported_chats, err) < 0
+        || read_common (r, limits, body, err) < 0
+        || read_integer (body, "max_tokens", 1, REQUEST_TOKENS_MAX, &r->max_tokens, err) < 0
+        || read_integer (body, "max_completion_tokens", 1, REQUEST_TOKENS_MAX, &r->max_tokens, err)
+               < 0
+        || read_chat_logprobs (r, body, limits->top, err) < 0)
+        return -1;
+    if (!(r->prompt = calloc (1, sizeof (*r->prompt))))
+        return mg_error_set (err, ENOMEM, "out of memory for a prompt");
+    r->num_prompts = 1;
+    r->prompt[0].is_text = true;
+    return text_buffer_append (&r->prompt[0].text, prompt->data, prompt->size, err);
 }
 
 json_t *serve_request_object (const char *body, size_t size, struct mg_error *err)
@@ -279,6 +348,18 @@ int serve_request_read (struct serve_request *r, const struct serve_request_limi
     if (rc < 0)
         serve_request_clear (r);
     return rc;
+}
+
+int serve_request_read_chat (struct serve_request *r, const struct serve_request_limits *limits,
+                             const json_t *body, const struct text_buffer *prompt,
+                             struct mg_error *err)
+{
+    *r = (struct serve_request){ .max_tokens = -1, .sampling = { .temperature = 1 },
+                                 .skip_special = true, .chat = true };
+    if (read_chat_fields (r, limits, body, prompt, err) == 0)
+        return 0;
+    serve_request_clear (r);
+    return -1;
 }
 
 void serve_request_clear (struct serve_request *r)

@@ -33,7 +33,7 @@ struct serve_request {
     char *model; /* NULL: not given */
     struct serve_prompt *prompt;
     size_t num_prompts;
-    int64_t max_tokens;
+    int64_t max_tokens;       /* -1: as many as positions are left */
     struct sampling sampling; /* top_k may be larger than the vocabulary */
     int choices;              /* texts for each prompt: n */
     bool has_seed;
@@ -42,6 +42,7 @@ struct serve_request {
     int num_stops;
     bool stream, include_usage, echo, ignore_eos, skip_special;
     int logprobs; /* alternatives of a token; -1: no log probabilities */
+    bool chat;    /* the prompt is a rendered template, and the answer is a message */
 };
 
 /* What a request may ask for. */
@@ -56,6 +57,13 @@ struct serve_request_limits {
 int serve_request_read (struct serve_request *r, const struct serve_request_limits *limits,
                         const char *body, size_t size, struct mg_error *err);
 void serve_request_clear (struct serve_request *r);
+
+/* Read the fields of a body of /v1/chat/completions but its messages, of which 'prompt' is made.
+ * Fields and defaults are those of vLLM.  Errors as above.
+ */
+int serve_request_read_chat (struct serve_request *r, const struct serve_request_limits *limits,
+                             const json_t *body, const struct text_buffer *prompt,
+                             struct mg_error *err);
 
 /* Read a body whose value is an object.  The caller owns it.  NULL, EINVAL or ENOMEM and a text. */
 json_t *serve_request_object (const char *body, size_t size, struct mg_error *err);

@@ -78,30 +78,43 @@ static void metrics (struct server *s, const struct routes_request *r, struct ro
 
 /* --- texts --- */
 
+/* Submit a request; rc < 0: reading it has failed, with errno and a text. */
+static void submit (struct server *s, struct serve_request *request, int rc,
+                    const struct routes_request *r, struct routes_answer *a, struct mg_error *err)
+{
+    int status;
+
+    if (rc < 0) {
+        routes_refuse (a, errno == ENOMEM ? 500 : 400, err->text);
+        return;
+    }
+    a->stream = request->stream;
+    a->type = a->stream ? "text/event-stream" : type_json;
+    a->status = 200;
+    if ((status = server_submit (s, request, &r->client, &a->work, err)) != 0)
+        routes_refuse (a, status, err->text);
+}
+
 static void completions (struct server *s, const struct routes_request *r,
                          struct routes_answer *a)
 {
     const struct serve_request_limits limits = server_limits (s);
     struct serve_request request;
     struct mg_error err;
-    int status;
+    int rc = serve_request_read (&request, &limits, r->body, r->size, &err);
 
-    if (serve_request_read (&request, &limits, r->body, r->size, &err) < 0) {
-        routes_refuse (a, errno == ENOMEM ? 500 : 400, err.text);
-        return;
-    }
-    a->stream = request.stream;
-    a->type = a->stream ? "text/event-stream" : type_json;
-    a->status = 200;
-    if ((status = server_submit (s, &request, &r->client, &a->work, &err)) != 0)
-        routes_refuse (a, status, err.text);
+    submit (s, &request, rc, r, a, &err);
 }
 
-static void chat (struct server *s, const struct routes_request *r, struct routes_answer *a)
+static void chats (struct server *s, const struct routes_request *r, struct routes_answer *a)
 {
-    (void)s, (void)r;
-    routes_refuse (a, 400, "this version reads no chat templates; /v1/completions takes "
-                   "prompts");
+    const struct serve_request_limits limits = server_limits (s);
+    struct serve_request request;
+    struct mg_error err;
+    int rc = chat_request_read (&request, server_config_of (s)->chat, &limits, r->body, r->size,
+                                &err);
+
+    submit (s, &request, rc, r, a, &err);
 }
 
 /* --- the tokenizer --- */
@@ -177,24 +190,36 @@ static int check_count (const struct server_config *c, const char *what, size_t 
                          c->prompt_max);
 }
 
-/* The tokens of the prompt of a body.  0, or -1 and a text. */
+/* The prompt of a body: a text, or what the template makes of messages.  0, or -1 and a text. */
+static int find_prompt (const struct server_config *c, const json_t *body, bool chat,
+                        struct text_buffer *to, struct mg_error *err)
+{
+    const json_t *prompt = json_object_get (body, "prompt");
+
+    if (chat)
+        return chat_prompt (c->chat, body, to, err);
+    if (!json_is_string (prompt))
+        return mg_error_set (err, EINVAL, "prompt: want a text");
+    return text_buffer_append (to, json_string_value (prompt), json_string_length (prompt), err);
+}
+
+/* The tokens of the prompt of a body.  A template writes special tokens itself.  0, or -1 and a
+ * text.
+ */
 static int encode (const struct server_config *c, const json_t *body, struct token_buffer *ids,
                    bool *names, struct mg_error *err)
 {
-    const json_t *prompt = json_object_get (body, "prompt");
-    bool special = true;
+    bool chat = json_object_get (body, "messages") != NULL, special = !chat;
+    struct text_buffer text = { NULL, 0, 0 };
+    int rc = -1;
 
-    if (!json_is_string (prompt))
-        return mg_error_set (err, EINVAL, "prompt: want a text");
     if (read_flag (body, "add_special_tokens", &special, err) < 0
         || read_flag (body, "return_token_strs", names, err) < 0)
         return -1;
-    if (json_string_length (prompt) == 0)
-        return 0;
-    if (tokenizer_encode (special ? c->tokenizer : c->bare, json_string_value (prompt),
-                          json_string_length (prompt), ids, err) < 0)
-        return -1;
-    return check_count (c, "prompt", ids->count, err);
+    if ((rc = find_prompt (c, body, chat, &text, err)) == 0 && text.size > 0)
+        rc = tokenizer_encode (special ? c->tokenizer : c->bare, text.data, text.size, ids, err);
+    text_buffer_clear (&text);
+    return rc < 0 ? -1 : check_count (c, "prompt", ids->count, err);
 }
 
 static void tokenize (struct server *s, const struct routes_request *r, struct routes_answer *a)
@@ -207,9 +232,7 @@ static void tokenize (struct server *s, const struct routes_request *r, struct r
 
     if (!body)
         return;
-    if (json_object_get (body, "messages"))
-        chat (s, r, a);
-    else if (encode (c, body, &ids, &names, &err) < 0)
+    if (encode (c, body, &ids, &names, &err) < 0)
         routes_refuse (a, errno == ENOMEM ? 500 : 400, err.text);
     else
         give (a, json_pack ("{s:I, s:I, s:o, s:o}", "count", (json_int_t)ids.count,
@@ -290,7 +313,7 @@ static const struct route {
     void (*run) (struct server *s, const struct routes_request *r, struct routes_answer *a);
 } routes[] = {
     { "/v1/completions", true, false, completions },
-    { "/v1/chat/completions", true, false, chat },
+    { "/v1/chat/completions", true, false, chats },
     { "/v1/models", false, false, models },
     { "/v1/models/", false, false, model },
     { "/health", false, true, health },

@@ -153,17 +153,18 @@ const struct server_config *server_config_of (const struct server *s)
 
 /* --- submitting --- */
 
-/* Give a prompt its tokens.  0, or a status and a text. */
-static int tokenize (const struct server_config *c, struct serve_prompt *p, struct mg_error *err)
+/* Give a prompt its tokens, by a tokenizer that may be NULL.  0, or a status and a text. */
+static int tokenize (const struct server_config *c, struct tokenizer *tokenizer,
+                     struct serve_prompt *p, struct mg_error *err)
 {
     struct token_buffer *ids = &p->ids;
 
     if (p->is_text && p->text.size > 0) {
-        if (!c->tokenizer) {
+        if (!tokenizer) {
             mg_error_set (err, EINVAL, "prompt: this model has no tokenizer, want lists of ids");
             return 400;
         }
-        if (tokenizer_encode (c->tokenizer, p->text.data, p->text.size, ids, err) < 0)
+        if (tokenizer_encode (tokenizer, p->text.data, p->text.size, ids, err) < 0)
             return errno == ENOMEM ? 500 : 400;
     }
     if (ids->count == 0) {
@@ -202,9 +203,13 @@ static int check_request (const struct server_config *c, struct serve_request *r
     if (r->sampling.top_k > c->vocab_size)
         r->sampling.top_k = 0;
     for (size_t i = 0; i < r->num_prompts; i++) {
-        if ((rc = tokenize (c, &r->prompt[i], err)) != 0)
+        if ((rc = tokenize (c, r->chat ? c->bare : c->tokenizer, &r->prompt[i], err)) != 0)
             return rc;
     }
+    if (r->max_tokens < 0) // of a chat; the generator refuses a prompt that leaves no position
+        r->max_tokens = c->planned.length + 1 - (int64_t)r->prompt[0].ids.count;
+    if (r->max_tokens < 1 && r->chat)
+        r->max_tokens = 1;
     return 0;
 }
 
@@ -240,7 +245,8 @@ static struct server_work *make_work (struct server *s, struct serve_request *r,
     work->client = *client;
     work->since = now ();
     work->seed = s->seed + 0x9e3779b97f4a7c15 * ++s->number;
-    snprintf (c->id, sizeof (c->id), "cmpl-%016" PRIx64 "%08" PRIx64, s->id, s->number);
+    snprintf (c->id, sizeof (c->id), "%s-%016" PRIx64 "%08" PRIx64,
+              r->chat ? "chatcmpl" : "cmpl", s->id, s->number);
     c->created = time (NULL);
     c->model = s->config.model;
     c->texts = s->config.texts;

@@ -16,6 +16,7 @@
 #include "libcore/data/text_buffer.h"
 #include "libcore/data/tokenizer.h"
 #include "libcore/infer/generator.h"
+#include "libcore/serve/chat.h"
 #include "libcore/serve/engine.h"
 #include "libcore/serve/request.h"
 #include "libcore/serve/token_text.h"
@@ -37,6 +38,7 @@ struct server_config {
     struct tokenizer *tokenizer, *bare;
     const struct token_text *texts; /* of tokens, for the same thread */
     json_t *tokenizer_info;         /* what is known of the tokenizer, for clients */
+    const struct chat *chat;        /* the model's template; NULL: there is none */
     int32_t first;                  /* token of an empty prompt; -1: none */
     int64_t prompt_max;             /* tokens of a prompt */
     int queue_max;                  /* texts that wait; with those that run, or whose answer is

@@ -181,6 +181,8 @@ static double share_in (const char *path, const char *name)
     double share = -1, figure;
     char line[80], word[40];
 
+    if (path && !f)
+        bail_out ("%s cannot be opened", path);
     while (f && fgets (line, sizeof (line), f))
         if (sscanf (line, "%39s %lf", word, &figure) == 2 && strcmp (word, name) == 0)
             share = figure;

@@ -107,8 +107,10 @@ void place_free (void *p)
         piece->freed = true;
         own.live--;
     }
-    if (own.live == 0)
-        own.used = (size_t)(own.num_pieces = 0);
+    if (own.live == 0) {
+        own.num_pieces = 0;
+        own.used = 0;
+    }
 }
 
 void place_write (void *to, const void *from, size_t size)

@@ -145,10 +145,28 @@ def forms():
     # tokenizer
     same(ask('/tokenize', {'prompt': 'h\u00e9'})[1]['tokens'], [104, 195, 169], 'tokenize')
     same(ask('/detokenize', {'tokens': [104, 195, 169]})[1], {'prompt': 'h\u00e9'}, 'detokenize')
-    same(ask('/tokenizer_info')[1], {'eos_token': '<end>', 'tokenizer_class': 'ByteLevel'}, 'tokenizer_info')
+    info = ask('/tokenizer_info')[1]
+    same((info['eos_token'], info['tokenizer_class'], '{% for' in info['chat_template']),
+         ('<end>', 'ByteLevel', True), 'tokenizer_info')
     check(metric('megatron_generated_tokens_total') > 1000, 'metrics')
-    status, answer = ask('/v1/chat/completions', {'messages': []})
-    check(status == 400 and 'no chat templates' in answer['error']['message'], 'no chat templates')
+    for body, words in (({'messages': []}, 'messages: want a list'), ({}, 'messages: want a list'),
+                        ({'messages': [{'content': 'a'}]}, 'messages[0]: want an object'),
+                        ({'messages': [{'role': 'user', 'content': 5}]}, 'messages[0].content: want'),
+                        ({'messages': [{'role': 'user', 'content': [{'type': 'image_url'}]}]},
+                         'messages[0].content[0]: only parts of type text'),
+                        ({'messages': [{'role': 'bad'}]}, 'chat template: line 1: no such role'),
+                        ({'messages': [{'role': 'user', 'content': 'a'}], 'max_tokens': 0},
+                         'max_tokens: want an integer from 1'),
+                        ({'messages': [{'role': 'user', 'content': 'a'}], 'top_logprobs': 1},
+                         'top_logprobs: want "logprobs": true'),
+                        ({'messages': [{'role': 'user', 'content': 'a'}], 'echo': True},
+                         'echo is not supported'),
+                        ({'messages': [{'role': 'user', 'content': 'a'}], 'tools': [{}]},
+                         'tools is not supported'),
+                        ({'messages': [{'role': 'user', 'content': 'a'}], 'chat_template': 'x'},
+                         'chat_template is not supported')):
+        status, answer = ask('/v1/chat/completions', body)
+        check(status == 400 and words in answer['error']['message'], 'chat: %s: %r' % (words, answer))
 
 
 # ---- stop strings and streams
@@ -192,6 +210,52 @@ def streams():
 
 
 # ---- what lm-evaluation-harness sends and reads
+
+def chats():
+    """The template joins contents by blanks and ends with "and": "7" is the prompt "7 and"."""
+    one = [{'role': 'user', 'content': '7'}]
+    wanted = [json.loads(row) for row in open('greedy')]
+    status, a = ask('/v1/chat/completions', {'model': 'tiny', 'messages': one, 'temperature': 0,
+                                             'max_tokens': 12})
+    same((status, a['object'], a['id'][:9]), (200, 'chat.completion', 'chatcmpl-'), 'a chat')
+    choice = a['choices'][0]
+    same(choice['message'], {'role': 'assistant', 'content': wanted[0]['text']}, 'with a message')
+    same((choice['finish_reason'], choice['logprobs']), (wanted[0]['finish_reason'], None), 'its end')
+    same(a['usage'], {'prompt_tokens': 5, 'completion_tokens': 12, 'total_tokens': 17}, 'its tokens')
+    parts = [{'role': 'system', 'content': [{'type': 'text', 'text': '7'}]}]
+    for more in {'messages': parts}, {'max_tokens': None, 'max_completion_tokens': 12}, {'n': 1}, \
+            {'tools': [], 'tool_choice': 'none', 'echo': False, 'add_special_tokens': False}, \
+            {'messages': one, 'add_generation_prompt': False, 'chat_template_kwargs': {'tail': ' and'}}:
+        b = ask('/v1/chat/completions', dict({'messages': one, 'temperature': 0, 'max_tokens': 12},
+                                             **more))[1]
+        same(b.get('choices'), a['choices'], 'the same with %s' % sorted(more))
+    b = ask('/v1/chat/completions', {'messages': one, 'temperature': 0, 'max_tokens': 3,
+                                     'logprobs': True, 'top_logprobs': 2})[1]['choices'][0]
+    c = complete(prompt='7 and', temperature=0, max_tokens=3, logprobs=2)['choices'][0]['logprobs']
+    tokens = b['logprobs']['content']
+    same([[t['token'] for t in tokens], [t['logprob'] for t in tokens]],
+         [c['tokens'], c['token_logprobs']], 'log probabilities')
+    same([bytes(t['bytes']).decode() for t in tokens], c['tokens'], 'bytes')
+    same([{t['token']: t['logprob'] for t in token['top_logprobs']} for token in tokens],
+         c['top_logprobs'], 'alternatives')
+    line = http.client.HTTPConnection(host, port, timeout=100)
+    line.request('POST', '/v1/chat/completions', json.dumps({
+        'messages': one, 'temperature': 0, 'max_tokens': 12, 'stream': True,
+        'stream_options': {'include_usage': True}}), headers())
+    events = line.getresponse().read().decode().split('\n\n')
+    same(events[-2:], ['data: [DONE]', ''], 'a stream ends')
+    events = [json.loads(e[6:]) for e in events[:-2]]
+    same({e['object'] for e in events}, {'chat.completion.chunk'}, 'it has chunks')
+    deltas = [e['choices'][0]['delta'] for e in events if e['choices']]
+    same([d.get('role') for d in deltas], ['assistant'] + [None] * (len(deltas) - 1), 'one role')
+    same(''.join(d['content'] for d in deltas), wanted[0]['text'], 'and the text')
+    same((events[-1]['choices'], events[-1]['usage']), ([], a['usage']), 'then the usage')
+    same(ask('/tokenize', {'messages': one})[1]['tokens'],
+         ask('/tokenize', {'prompt': '7 and'})[1]['tokens'], 'tokens of a chat')
+    b = ask('/v1/chat/completions', {'messages': one, 'n': 2, 'seed': 3, 'stop': 'are'})[1]
+    same([c['index'] for c in b['choices']], [0, 1], 'two choices, as many tokens as positions are '
+         'left')
+
 
 def harness():
     wanted = [json.loads(row) for row in open('scores')]

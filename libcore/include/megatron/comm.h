@@ -89,7 +89,7 @@ int mg_comm_broadcast (struct mg_comm *comm, void *buf, size_t count, enum mg_dt
  * list does not matter otherwise, so that a symmetric exchange cannot deadlock.
  *
  * A communicator of one rank refuses a transfer whose other end is in another list, with ENOTSUP,
- * if the device takes no work of the host, as CUDA's.
+ * on a device that takes no host work, such as CUDA's.
  */
 enum mg_p2p_kind { MG_SEND, MG_RECV };
 struct mg_p2p {

@@ -63,7 +63,7 @@ static void test_bodies (struct server *s)
     check (s, "POST", "/v1/completions", "{\"prompt\": \"a\", \"tools\": [1]}", 400,
            "tools is not supported");
     check (s, "POST", "/v1/completions", "{\"prompt\": \"a\", \"model\": \"b\"}", 404, "want");
-    check (s, "POST", "/v1/chat/completions", "{}", 400, "no chat templates");
+    check (s, "POST", "/v1/chat/completions", "{}", 400, "no chat template");
     check (s, "POST", "/tokenize", "{\"prompt\": \"h\\u00e9\"}", 200,
            "{\"count\":3,\"max_model_len\":21,\"tokens\":[104,195,169],\"token_strs\":null}");
     check (s, "POST", "/tokenize",
@@ -73,7 +73,7 @@ static void test_bodies (struct server *s)
     check (s, "POST", "/tokenize", "{\"prompt\": [1]}", 400, "prompt: want a text");
     check (s, "POST", "/tokenize", "{\"prompt\": \"a\", \"add_special_tokens\": 1}", 400,
            "want true or false");
-    check (s, "POST", "/tokenize", "{\"messages\": []}", 400, "no chat templates");
+    check (s, "POST", "/tokenize", "{\"messages\": []}", 400, "no chat template");
     check (s, "POST", "/detokenize", "{\"tokens\": [104, 195, 169, 255, 256, 280]}", 200,
            "{\"prompt\":\"h\xc3\xa9\xef\xbf\xbd\"}");
     check (s, "POST", "/detokenize", "{\"tokens\": []}", 200, "{\"prompt\":\"\"}");
