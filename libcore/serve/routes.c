@@ -11,6 +11,8 @@
 #include "libcore/serve/answer.h"
 #include "libcore/serve/routes.h"
 
+enum { TOKENS_MAX = 1 << 18 }; /* of /tokenize and /detokenize, if prompts may have fewer */
+
 static const char type_json[] = "application/json";
 
 void routes_refuse (struct routes_answer *a, int status, const char *text)
@@ -181,13 +183,15 @@ static json_t *text_list (const struct server_config *c, const struct token_buff
     return NULL;
 }
 
+/* Clients may tokenize documents that are longer than a prompt, but not without a limit. */
 static int check_count (const struct server_config *c, const char *what, size_t count,
                         struct mg_error *err)
 {
-    if ((int64_t)count <= c->prompt_max)
+    size_t most = c->prompt_max > TOKENS_MAX ? (size_t)c->prompt_max : TOKENS_MAX;
+
+    if (count <= most)
         return 0;
-    return mg_error_set (err, EINVAL, "%s: %zu tokens, want %" PRId64 " at most", what, count,
-                         c->prompt_max);
+    return mg_error_set (err, EINVAL, "%s: %zu tokens, want %zu at most", what, count, most);
 }
 
 /* The prompt of a body: a text, or what the template makes of messages.  0, or -1 and a text. */

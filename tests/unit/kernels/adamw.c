@@ -102,7 +102,7 @@ static void test_steps (const struct kit *kit, size_t n)
 static void test_parts (const struct kit_variant *v)
 {
     enum { N = 1003 };
-    float param[N], grad[N * STEPS], whole[3 * N], parts[3 * N];
+    static float param[N], grad[N * STEPS], whole[3 * N], parts[3 * N];
     struct problem p = { N, 0, param, grad, 0.1, 1 };
 
     kit_random (param, N, 3);

@@ -234,8 +234,8 @@ static void exponentials (const struct kernels *k, float *x, int64_t n)
 static void test_exponential (const struct kit_variant *v)
 {
     enum { N = 4096 };
-    float x[N], y[N],
-        special[] = { 0, -0.0f, -87.4f, -100, -1e30f, -INFINITY, 89, INFINITY, NAN };
+    static float x[N], y[N];
+    float special[] = { 0, -0.0f, -87.4f, -100, -1e30f, -INFINITY, 89, INFINITY, NAN };
     double worst = 0;
     uint32_t bits = 0;
 
