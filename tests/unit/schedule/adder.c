@@ -188,19 +188,26 @@ static struct schedule *make (const struct sched_kind *kind, const struct sched_
 struct schedule *make_pooled (const struct sched_kind *kind, int pp, int rank,
                               int microbatches, bool forward_only)
 {
-    return make (kind, &(struct sched_shape){ pp, rank, microbatches, forward_only, false }, true);
+    const struct sched_shape shape = { pp, rank, microbatches, .forward_only = forward_only };
+
+    return make (kind, &shape, true);
 }
 
 struct schedule *make_schedule (const struct sched_kind *kind, int pp, int rank,
                                 int microbatches, bool forward_only)
 {
-    return make (kind, &(struct sched_shape){ pp, rank, microbatches, forward_only, false }, false);
+    const struct sched_shape shape = { pp, rank, microbatches, .forward_only = forward_only };
+
+    return make (kind, &shape, false);
 }
 
 struct schedule *make_grouped (const struct sched_kind *kind, int pp, int rank, int microbatches,
                                bool forward_only, bool pooled)
 {
-    return make (kind, &(struct sched_shape){ pp, rank, microbatches, forward_only, true }, pooled);
+    const struct sched_shape shape = { pp, rank, microbatches, .forward_only = forward_only,
+                                       .grouped = true };
+
+    return make (kind, &shape, pooled);
 }
 
 void set_create (struct set *set, const struct sched_kind *kind, int pp, int microbatches,

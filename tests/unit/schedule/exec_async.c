@@ -475,7 +475,8 @@ static void run_comms (const struct sched_kind *kind, int pp, int microbatches,
     int wrong = 0;
 
     for (int forward_only = 0; forward_only <= 1; forward_only++) {
-        struct sched_shape shape = { pp, 0, microbatches, forward_only, grouped };
+        struct sched_shape shape = { pp, 0, microbatches, .forward_only = forward_only,
+                                     .grouped = grouped };
 
         for (unsigned int seed = 1; seed <= seeds && wrong == 0; seed++) {
             wrong = run_once (kind, &shape, comms, pooled, seed);
@@ -514,7 +515,7 @@ static void test_shared (void)
         const struct sched_comms *comms = &shared[i % 4];
         int pp = 2 + i / 4 % 4, group = i / 16 * pp, rc;
         struct sched_kind kind = group ? sched_interleaved (2, group) : sched_1f1b;
-        struct sched_shape shape = { pp, 0, 3 * pp, false, false };
+        struct sched_shape shape = { pp, 0, .microbatches = 3 * pp };
         struct schedule *all[MAX_RANKS];
         bool ends;
 

@@ -35,21 +35,21 @@ static void test_orders (void)
         struct sched_shape shape;
         const char *want;
     } cases[] = {
-        { { 1, 0, 1, false }, "F0 B0" },
-        { { 1, 0, 3, false }, "F0 B0 F1 B1 F2 B2" },
-        { { 1, 0, 2, true }, "F0 F1" },
-        { { 2, 0, 1, false }, "F0 B0" },
-        { { 2, 0, 2, false }, "F0 F1 B0 B1" },
-        { { 2, 0, 3, false }, "F0 F1 B0 F2 B1 B2" },
-        { { 2, 1, 3, false }, "F0 B0 F1 B1 F2 B2" },
-        { { 4, 0, 2, false }, "F0 F1 B0 B1" },
-        { { 4, 0, 3, false }, "F0 F1 F2 B0 B1 B2" },
-        { { 4, 0, 4, false }, "F0 F1 F2 F3 B0 B1 B2 B3" },
-        { { 4, 0, 5, false }, "F0 F1 F2 F3 B0 F4 B1 B2 B3 B4" },
-        { { 4, 1, 5, false }, "F0 F1 F2 B0 F3 B1 F4 B2 B3 B4" },
-        { { 4, 2, 5, false }, "F0 F1 B0 F2 B1 F3 B2 F4 B3 B4" },
-        { { 4, 3, 5, false }, "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4" },
-        { { 4, 1, 5, true }, "F0 F1 F2 F3 F4" },
+        { { 1, 0, .microbatches = 1 }, "F0 B0" },
+        { { 1, 0, .microbatches = 3 }, "F0 B0 F1 B1 F2 B2" },
+        { { 1, 0, 2, .forward_only = true }, "F0 F1" },
+        { { 2, 0, .microbatches = 1 }, "F0 B0" },
+        { { 2, 0, .microbatches = 2 }, "F0 F1 B0 B1" },
+        { { 2, 0, .microbatches = 3 }, "F0 F1 B0 F2 B1 B2" },
+        { { 2, 1, .microbatches = 3 }, "F0 B0 F1 B1 F2 B2" },
+        { { 4, 0, .microbatches = 2 }, "F0 F1 B0 B1" },
+        { { 4, 0, .microbatches = 3 }, "F0 F1 F2 B0 B1 B2" },
+        { { 4, 0, .microbatches = 4 }, "F0 F1 F2 F3 B0 B1 B2 B3" },
+        { { 4, 0, .microbatches = 5 }, "F0 F1 F2 F3 B0 F4 B1 B2 B3 B4" },
+        { { 4, 1, .microbatches = 5 }, "F0 F1 F2 B0 F3 B1 F4 B2 B3 B4" },
+        { { 4, 2, .microbatches = 5 }, "F0 F1 B0 F2 B1 F3 B2 F4 B3 B4" },
+        { { 4, 3, .microbatches = 5 }, "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4" },
+        { { 4, 1, 5, .forward_only = true }, "F0 F1 F2 F3 F4" },
     };
 
     for (size_t i = 0; i < COUNT (cases); i++) {

@@ -41,18 +41,19 @@ static void test_orders (void)
         struct sched_shape shape;
         const char *want;
     } cases[] = {
-        { 2, 2, { 2, 0, 2, false }, "F0.0 F0.1 F1.0 F1.1 B1.0 B1.1 B0.0 B0.1" },
-        { 2, 2, { 2, 1, 2, false }, "F0.0 F0.1 F1.0 B1.0 F1.1 B1.1 B0.0 B0.1" },
-        { 2, 3, { 2, 1, 5, true }, "F0.0 F0.1 F0.2 F1.0 F1.1 F1.2 F0.3 F0.4 F1.3 F1.4" },
+        { 2, 2, { 2, 0, .microbatches = 2 }, "F0.0 F0.1 F1.0 F1.1 B1.0 B1.1 B0.0 B0.1" },
+        { 2, 2, { 2, 1, .microbatches = 2 }, "F0.0 F0.1 F1.0 B1.0 F1.1 B1.1 B0.0 B0.1" },
+        { 2, 3, { 2, 1, 5, .forward_only = true },
+          "F0.0 F0.1 F0.2 F1.0 F1.1 F1.2 F0.3 F0.4 F1.3 F1.4" },
         { 2,
           3,
-          { 2, 1, 5, false },
+          { 2, 1, .microbatches = 5 },
           "F0.0 F0.1 F0.2 F1.0 B1.0 F1.1 B1.1 F1.2 B1.2 F0.3 B0.0 F0.4 B0.1 F1.3 B0.2 "
           "F1.4 "
           "B1.3 B1.4 B0.3 B0.4" },
         { 3,
           2,
-          { 2, 1, 2, false },
+          { 2, 1, .microbatches = 2 },
           "F0.0 F0.1 F1.0 F1.1 F2.0 B2.0 F2.1 B2.1 B1.0 B1.1 B0.0 B0.1" },
     };
 
@@ -105,7 +106,7 @@ static void test_rules (void)
 
     for (size_t i = 0; i < COUNT (cases); i++) {
         struct sched_kind kind = sched_interleaved (cases[i].chunks, cases[i].group);
-        struct sched_shape shape = { cases[i].pp, 0, cases[i].microbatches, false, false };
+        struct sched_shape shape = { cases[i].pp, 0, .microbatches = cases[i].microbatches };
         struct mg_error err = { .text = "" };
         struct schedule *s = schedule_create (&kind, &shape, &err);
 
@@ -138,7 +139,7 @@ static void test_pools (void)
     struct sched_kind kind = sched_interleaved (3, 5);
 
     for (size_t i = 0; i < COUNT (cases); i++) {
-        struct sched_shape shape = { 2, cases[i].rank, 15, false, false };
+        struct sched_shape shape = { 2, cases[i].rank, .microbatches = 15 };
         struct mg_error err = { .text = "" };
         struct schedule *s;
 
@@ -161,7 +162,7 @@ static void test_lookahead (void)
     int most[2] = { 0, 0 };
 
     for (int rank = 0; rank < 2; rank++) {
-        struct sched_shape shape = { 2, rank, 16, false, false };
+        struct sched_shape shape = { 2, rank, .microbatches = 16 };
         struct schedule *s = schedule_create (&kind, &shape, NULL);
         int ahead = 0;
 

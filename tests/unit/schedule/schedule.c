@@ -14,7 +14,7 @@ enum { TEXT_MAX = 4096 };
 
 static struct schedule *create (int pp, int rank, int microbatches, bool forward_only)
 {
-    struct sched_shape shape = { pp, rank, microbatches, forward_only, false };
+    struct sched_shape shape = { pp, rank, microbatches, .forward_only = forward_only };
     struct mg_error err;
     struct schedule *s = schedule_create (&sched_1f1b, &shape, &err);
 
@@ -41,17 +41,17 @@ static void test_lists (void)
         struct sched_shape shape;
         const char *want;
     } cases[] = {
-        { { 1, 0, 2, false }, "fwd 0.0, bwd 0.0, fwd 1.0, bwd 1.0" },
-        { { 1, 0, 2, true }, "fwd 0.0, fwd 1.0" },
-        { { 2, 0, 3, false },
+        { { 1, 0, .microbatches = 2 }, "fwd 0.0, bwd 0.0, fwd 1.0, bwd 1.0" },
+        { { 1, 0, 2, .forward_only = true }, "fwd 0.0, fwd 1.0" },
+        { { 2, 0, .microbatches = 3 },
           "fwd 0.0, send_fwd 0.0, recv_bwd 0.0, fwd 1.1, send_fwd 1.1, "
           "wait_bwd 0.0, recv_bwd 1.1, bwd 0.0, sent_fwd 0.0, fwd 2.0, send_fwd 2.0, "
           "wait_bwd 1.1, recv_bwd 2.0, bwd 1.1, wait_bwd 2.0, bwd 2.0, "
           "sent_fwd 1.1, sent_fwd 2.0" },
-        { { 2, 1, 2, false },
+        { { 2, 1, .microbatches = 2 },
           "recv_fwd 0.0, wait_fwd 0.0, fwd 0.0, bwd 0.0, send_bwd 0.0, recv_fwd 1.0, "
           "wait_fwd 1.0, fwd 1.0, sent_bwd 0.0, bwd 1.0, send_bwd 1.0, sent_bwd 1.0" },
-        { { 3, 1, 3, false },
+        { { 3, 1, .microbatches = 3 },
           "recv_fwd 0.0, wait_fwd 0.0, recv_fwd 1.1, fwd 0.0, send_fwd 0.0, "
           "recv_bwd 0.0, wait_fwd 1.1, fwd 1.1, send_fwd 1.1, "
           "wait_bwd 0.0, recv_bwd 1.1, bwd 0.0, "
@@ -60,7 +60,7 @@ static void test_lists (void)
           "wait_bwd 1.1, sent_bwd 0.0, recv_bwd 2.0, bwd 1.1, send_bwd 1.1, "
           "wait_bwd 2.0, bwd 2.0, send_bwd 2.0, "
           "sent_fwd 1.1, sent_fwd 2.0, sent_bwd 1.1, sent_bwd 2.0" },
-        { { 3, 1, 3, true },
+        { { 3, 1, 3, .forward_only = true },
           "recv_fwd 0.0, wait_fwd 0.0, recv_fwd 1.1, fwd 0.0, send_fwd 0.0, "
           "wait_fwd 1.1, recv_fwd 2.0, fwd 1.1, send_fwd 1.1, "
           "wait_fwd 2.0, sent_fwd 0.0, fwd 2.0, send_fwd 2.0, "
@@ -135,7 +135,7 @@ static void test_lookahead (void)
 
 static void test_peers (void)
 {
-    struct sched_shape shape = { 3, 0, 1, false, false };
+    struct sched_shape shape = { 3, 0, .microbatches = 1 };
     struct schedule s = { .chunks = 2 };
     int want_in[3][2] = { { -1, 2 }, { 0, 0 }, { 1, 1 } };
     int want_out[3][2] = { { 1, 1 }, { 2, 2 }, { 0, -1 } };
@@ -165,11 +165,11 @@ static void test_names (void)
 static void test_badparam (void)
 {
     static const struct sched_shape bad[] = {
-        { 0, 0, 1, false },  { -1, 0, 1, false }, { 2, 2, 1, false },
-        { 2, -1, 1, false }, { 2, 0, 0, false },  { 2, 0, -1, false },
+        { 0, 0, .microbatches = 1 },  { -1, 0, .microbatches = 1 }, { 2, 2, .microbatches = 1 },
+        { 2, -1, .microbatches = 1 }, { 2, 0, .microbatches = 0 },  { 2, 0, .microbatches = -1 },
     };
     struct sched_kind kind = sched_1f1b;
-    struct sched_shape good = { 1, 0, 1, false, false };
+    struct sched_shape good = { 1, 0, .microbatches = 1 };
     struct mg_error err;
 
     for (size_t i = 0; i < COUNT (bad); i++) {
@@ -242,7 +242,7 @@ static void test_bad_orders (void)
     };
     const struct sched_kind kind = { .name = "bad", .chunks = 1, .order = bad_order };
     const struct sched_kind none = { .name = "none", .chunks = 1, .order = no_order };
-    struct sched_shape shape = { 1, 0, 2, false, false };
+    struct sched_shape shape = { 1, 0, .microbatches = 2 };
     struct mg_error err;
 
     for (size_t i = 0; i < COUNT (cases); i++) {

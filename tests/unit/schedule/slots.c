@@ -100,7 +100,7 @@ static void test_1f1b (void)
     for (int pp = 1; pp <= MAX_PP; pp++) {
         for (int rank = 0; rank < pp; rank++) {
             for (int m = 1; m <= MAX_MICROBATCHES; m++) {
-                struct sched_shape shape = { pp, rank, m, false, false };
+                struct sched_shape shape = { pp, rank, .microbatches = m };
                 struct schedule *s = create (&sched_1f1b, &shape, ONE);
 
                 bad += schedule_slots_used (s, 0) != min (m, pp - rank);
@@ -169,7 +169,8 @@ static int check_group (int pp, int chunks, int group)
         if (m % group > 0 && m % group < pp)
             continue;
         for (int i = 0; i < 2 * NUM_SHARINGS; i++)
-            bad += check_lists (&kind, (struct sched_shape){ pp, 0, m, i % 2, false }, i / 2,
+            bad += check_lists (&kind,
+                                (struct sched_shape){ pp, 0, m, .forward_only = i % 2 }, i / 2,
                                 prove);
     }
     return bad;
@@ -230,7 +231,7 @@ static void test_constant (void)
                 for (int i = 0; i < 2 * pp; i++) {
                     struct sched_kind kind = sched_interleaved (chunks, pp + i % 2);
 
-                    bad += grows (&kind, (struct sched_shape){ pp, i / 2, 0, false, false }, k);
+                    bad += grows (&kind, (struct sched_shape){ pp, i / 2, .microbatches = 0 }, k);
                 }
             }
         }
@@ -257,7 +258,7 @@ static void test_pairs (void)
         struct sched_kind kind = sched_interleaved (cases[i].chunks, cases[i].pp);
 
         for (int k = OWN; k <= FIRST; k++) {
-            struct sched_shape shape = { cases[i].pp, 0, cases[i].microbatches, false, false };
+            struct sched_shape shape = { cases[i].pp, 0, .microbatches = cases[i].microbatches };
             int most = 0, most_slots = 0;
 
             for (shape.rank = 0; shape.rank < shape.pp; shape.rank++) {
@@ -279,7 +280,7 @@ static void test_turns (void)
     int bad = 0;
 
     for (int rank = 0; rank < 4; rank++) {
-        struct sched_shape shape = { 4, rank, 16, true, false };
+        struct sched_shape shape = { 4, rank, 16, .forward_only = true };
         struct schedule *s = create (&sched_1f1b, &shape, ONE);
         int last = -1;
 
@@ -297,7 +298,7 @@ static void test_turns (void)
 static void test_grown (void)
 {
     struct sched_kind kind = sched_interleaved (2, 4);
-    struct sched_shape shape = { 4, 0, 16, false, false };
+    struct sched_shape shape = { 4, 0, .microbatches = 16 };
     struct schedule *s = create (&kind, &shape, FIRST);
     int want = count_pairs (s), more[2] = { s->slots[0] + 3, s->slots[1] + 20 };
 
@@ -311,7 +312,7 @@ static void test_grown (void)
 static void test_many (void)
 {
     struct sched_kind kind = sched_interleaved (4, 8);
-    struct sched_shape shape = { 8, 0, 10000, false, false };
+    struct sched_shape shape = { 8, 0, .microbatches = 10000 };
     int slots;
 
     is_int (pairs_of (&kind, &shape, OWN, &slots), 48, "10000 microbatches, pools of their own");
