@@ -50,7 +50,7 @@ told() {
     like "$said" "^megatron train: rank $1 (on [^ ]* )?$2" "rank $1 is named"
     others=$(grep '^  rank' <<<"$said")
     ok "[ -n '$others' ]" "the others are told of" || diag "$said"
-    is "$(grep -vcE '^  ranks? [-0-9,]+: in [^,]*[0-9], (waiting in (all-reduce #[0-9]+|send|receive|transfers) on [a-z-]+(, for ranks? [-0-9,]+)?, [0-9.]+ s|not waiting.*)$' \
+    is "$(grep -vcE '^  ranks? [-0-9,]+: in [^,]*[0-9], (waiting in (all-reduce #[0-9]+|send|receive|transfers) on [a-z-]+(, for ranks? [-0-9,]+)?, [0-9.]+ s|not waiting.*|running kernels \([a-z ]+\)( after .*)?)$' \
         <<<"$others")" 0 "each with its collective and group" || diag "$said"
     like "$others" "for ranks? ([-0-9,]*[,-])?$1[,-]?|for ranks? [0-9]+-[0-9]+" "some wait for rank $1"
 }
