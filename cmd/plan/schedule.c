@@ -1,8 +1,7 @@
 /* schedule.c - megatron plan schedule: the order of passes of a pipeline
  *
- * Makes the lists of all ranks, grouped and not, and has schedule_check() prove them before
- * anything is printed or drawn.  A shape that a run would refuse is refused here with the same
- * text.
+ * Makes the lists of all ranks, grouped and not, and has schedule_check() prove them before the
+ * table is printed.  A shape that a run would refuse is refused here with the same text.
  */
 
 #include <errno.h>

@@ -274,8 +274,8 @@ struct flash_variant {
                 const struct flash_pass *g, struct mg_error *err);
 };
 
-/* The first row whose capability the current device has, and that takes the arguments; g NULL: of
- * the forward pass.  NULL, and an error, if CUDA does not tell what the device can do.
+/* The first row that takes the arguments, and whose capability the current device has.  g NULL: for
+ * the forward pass.  NULL and an error if CUDA cannot be asked about the device.
  */
 const struct flash_variant *flash_variant_of (const struct kern_attention_fwd *a,
                                               const struct flash_pass *g, struct mg_error *err);

@@ -18,7 +18,7 @@ enum {
     FLASH_MMA_ROWS = FLASH_MMA_WARPS * 16,
 };
 
-/* The position of a key that is not there, which no query sees. */
+/* The position of keys behind the last one.  No query sees it. */
 enum { FLASH_NOWHERE = INT32_MAX };
 
 /* A query: it sees the positions low to high. */

@@ -43,7 +43,7 @@ struct exec_slot {
     struct mg_event *lane[SCHED_NUM_LANES]; /* end of the last transfer of each lane */
 };
 
-/* The transfers of a call, and the events that tell of its end. */
+/* The transfers of a call, and for each the event that is recorded behind the call. */
 struct exec_call {
     struct mg_p2p *list;     /* [most] */
     struct mg_event **ended; /* [most] */

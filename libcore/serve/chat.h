@@ -1,7 +1,8 @@
 /* chat - chats of a model: its template, and bodies with messages as prompts.
  *
  * The template is chat_template.jinja beside the weights, else "chat_template" of
- * tokenizer_config.json: a text, or a list of {"name", "template"}, of which "default" is taken.
+ * tokenizer_config.json.  That is a text, or a list of {"name", "template"} with one that is named
+ * "default".
  */
 #ifndef LIBCORE_SERVE_CHAT_H
 #define LIBCORE_SERVE_CHAT_H

@@ -58,8 +58,8 @@ int serve_request_read (struct serve_request *r, const struct serve_request_limi
                         const char *body, size_t size, struct mg_error *err);
 void serve_request_clear (struct serve_request *r);
 
-/* Read the fields of a body of /v1/chat/completions but its messages, of which 'prompt' is made.
- * Fields and defaults are those of vLLM.  Errors as above.
+/* Read the fields of a body of /v1/chat/completions.  'prompt' is what the template made of its
+ * messages.  Fields and defaults are those of vLLM.  Errors as above.
  */
 int serve_request_read_chat (struct serve_request *r, const struct serve_request_limits *limits,
                              const json_t *body, const struct text_buffer *prompt,

@@ -108,7 +108,7 @@ struct server *server_create (const struct server_config *config, struct mg_erro
         goto error;
     }
     s->config = *config;
-    s->seed = random_number (); // of which clients do not see anything
+    s->seed = random_number (); // is not shown to clients
     s->id = random_number ();
     if ((rc = init_lock (s)) != 0) {
         mg_error_set (err, rc, "a server has no lock: %s", strerror (rc));
@@ -206,10 +206,11 @@ static int check_request (const struct server_config *c, struct serve_request *r
         if ((rc = tokenize (c, r->chat ? c->bare : c->tokenizer, &r->prompt[i], err)) != 0)
             return rc;
     }
-    if (r->max_tokens < 0) // of a chat; the generator refuses a prompt that leaves no position
-        r->max_tokens = c->planned.length + 1 - (int64_t)r->prompt[0].ids.count;
-    if (r->max_tokens < 1 && r->chat)
-        r->max_tokens = 1;
+    if (r->max_tokens < 0) { // of a chat
+        int64_t left = c->planned.length + 1 - (int64_t)r->prompt[0].ids.count;
+
+        r->max_tokens = left > 1 ? left : 1; // the generator refuses 1 where none is left
+    }
     return 0;
 }
 

@@ -35,8 +35,8 @@ enum {
 struct chat_template;
 
 /* Read a template of 'size' bytes of UTF-8.  The text need not outlive the call.  NULL and a text
- * "line 3: ..." on failure: EINVAL if it is wrong or too large, ENOTSUP if it uses what is not
- * supported, ENOMEM.  Free it with chat_template_destroy().
+ * "line 3: ..." on failure: EINVAL if it is wrong or too large, ENOTSUP if it uses a
+ * feature that is not supported, ENOMEM.  Free it with chat_template_destroy().
  */
 struct chat_template *chat_template_create (const char *text, size_t size, struct mg_error *err);
 

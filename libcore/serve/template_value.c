@@ -15,27 +15,31 @@ const struct tpl_value tpl_undefined = { .kind = TPL_UNDEFINED }, tpl_none = { .
 
 /* --- errors and limits --- */
 
-const struct tpl_value *tpl_fail (struct tpl_state *s, const char *fmt, ...)
+static void set_error (struct tpl_state *s, int errnum, const char *fmt, va_list ap)
 {
     char text[MG_ERROR_MAX];
+
+    vsnprintf (text, sizeof (text), fmt, ap);
+    mg_error_set (s->err, errnum, "%s", text);
+}
+
+const struct tpl_value *tpl_fail (struct tpl_state *s, const char *fmt, ...)
+{
     va_list ap;
 
     va_start (ap, fmt);
-    vsnprintf (text, sizeof (text), fmt, ap);
+    set_error (s, EINVAL, fmt, ap);
     va_end (ap);
-    mg_error_set (s->err, EINVAL, "%s", text);
     return NULL;
 }
 
 const struct tpl_value *tpl_refuse (struct tpl_state *s, const char *fmt, ...)
 {
-    char text[MG_ERROR_MAX];
     va_list ap;
 
     va_start (ap, fmt);
-    vsnprintf (text, sizeof (text), fmt, ap);
+    set_error (s, ENOTSUP, fmt, ap);
     va_end (ap);
-    mg_error_set (s->err, ENOTSUP, "%s", text);
     return NULL;
 }
 
