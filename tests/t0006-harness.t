@@ -94,6 +94,14 @@ printf '#!/usr/bin/perl\n%s;\n' "$body" >bin/mpirun
 run mpi_run 1 true
 is "$status:$err" "0:" "one that has a rank alive is left alone"
 
+printf '#!/bin/sh\nexit 3\n' >bin/mpirun
+said=
+for ((i = 0; i < 100; i++)); do
+    run mpi_run 1 true
+    [ "$status:$err" = 3: ] || said+="$status:$err"$'\n'
+done
+is "$said" "" "one that ends at once is all that speaks"
+
 # mpi_run: a launcher that says that a rank ended improperly, after a run in which all was right
 improper() {
     cat >bin/mpirun <<'END'

@@ -20,11 +20,11 @@ mpi_lost_seconds=60
 # sometimes stays for ever: its PMIx server frees an object twice and then waits for the lock in
 # it.  This happened once in many thousand runs where a rank had died, and once in 20 runs on a busy
 # machine where a rank had been stopped.  The ranks may then be zombies.  The file mpirun-stayed
-# tells mpi_run of it.
+# tells mpi_run of it.  The watch ends with its standard input: a signal would meet a shell that has
+# just begun and still has the traps of the test.
 mpi_watch() {
-    local launcher lived=$SECONDS
-    trap 'kill $!; exit' TERM
-    while sleep $(((mpi_lost_seconds + 11) / 12)) & wait $! && kill -0 "$1"; do
+    local launcher lived=$SECONDS rest
+    while read -r -t $(((mpi_lost_seconds + 11) / 12)) rest; [ $? -gt 128 ]; do
         launcher=$(pgrep -P "$1" -x 'mpirun|prterun') \
             && ! ps -o stat= --ppid "$launcher" | grep -qv '^Z' || lived=$SECONDS
         [ $((SECONDS - lived)) -lt $mpi_lost_seconds ] \
@@ -45,12 +45,12 @@ mpi_only_lost_a_rank() {
 
 # mpi_run N PROGRAM [ARG...]
 mpi_run() {
-    local ranks=$1 shell=$BASHPID watch status=0
+    local ranks=$1 shell=$BASHPID watch watcher status=0
     local -a root=()
     shift
     [ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
-    mpi_watch "$shell" &
-    watch=$!
+    exec {watch}> >(mpi_watch "$shell")
+    watcher=$!
     # plm isolated: this host only, so no ssh is looked for.  Single copy needs a right to
     # trace that containers lack.  ob1 over shared memory: UCX would look for networks.
     # Open MPI 4 and 5 ignore each other's names; 5 takes the transport's name of 4.
@@ -66,8 +66,10 @@ mpi_run() {
         OMPI_MCA_btl_vader_single_copy_mechanism=none \
         OMPI_MCA_smsc=^cma \
         OMPI_MCA_mpi_yield_when_idle=1 \
-        "$MG_MPIRUN" "${root[@]}" --oversubscribe --bind-to none -n "$ranks" "$@" || status=$?
-    { kill $watch && wait $watch; } 2>/dev/null
+        "$MG_MPIRUN" "${root[@]}" --oversubscribe --bind-to none -n "$ranks" "$@" \
+        {watch}>&- || status=$?
+    exec {watch}>&-
+    wait $watcher
     if rm "$TEST_DIR/mpirun-stayed" 2>/dev/null; then
         echo "mpirun stayed for $mpi_lost_seconds s after its ranks had ended" >&2
     fi
