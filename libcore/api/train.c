@@ -243,6 +243,35 @@ static int check_call (const struct mg_train *train, const char *name, struct mg
     return 0;
 }
 
+/* A collective call of this thread. */
+struct visit {
+    locale_t before; /* of the program */
+    struct mg_error unused;
+};
+
+/* Enter the library for a collective call.  '*err' may be NULL, and then gets a place.  leave()
+ * must follow, also after a failure.
+ */
+static int enter (struct visit *v, struct mg_train *train, const char *name, struct mg_error **err)
+{
+    int rc;
+
+    v->before = c_locale_enter ();
+    *err = *err ? *err : &v->unused;
+    if ((rc = check_call (train, name, *err)) == 0) {
+        train->before = v->before;
+        train->mode = flush_mode ();
+    }
+    return rc;
+}
+
+/* Give the program its locale back.  Returns 'rc'. */
+static int leave (const struct visit *v, int rc)
+{
+    c_locale_leave (v->before);
+    return rc;
+}
+
 /* Begin a collective call on all ranks, with the result 'rc' of a look at its arguments. */
 static int begin (struct mg_train *train, const struct train_call *call, bool done_too, int rc,
                   struct mg_error *err)
@@ -261,13 +290,6 @@ static int end (struct mg_train *train, int rc)
     if (train_has_failed (train->train))
         train->state = FAILED;
     return rc;
-}
-
-/* The thread that enters the library for something that may need samples. */
-static void note_thread (struct mg_train *train, locale_t before)
-{
-    train->before = before;
-    train->mode = flush_mode ();
 }
 
 /* As much of a result as the program knows. */
@@ -315,13 +337,10 @@ static int run_step (struct mg_train *train, struct mg_error *err)
 int mg_train_step (struct mg_train *train, struct mg_train_step *step, struct mg_error *err)
 {
     const struct train_call call = call_of ("mg_train_step()", NULL, 0);
-    locale_t before = c_locale_enter ();
-    struct mg_error unused;
-    int rc;
+    struct visit v;
+    int rc = enter (&v, train, call.name, &err);
 
-    err = err ? err : &unused;
-    if ((rc = check_call (train, call.name, err)) == 0) {
-        note_thread (train, before);
+    if (rc == 0) {
         rc = begin (train, &call, false,
                     check_size (step, step ? step->size : 0, sizeof (*step), "MG_TRAIN_STEP_INIT",
                                 err), err);
@@ -330,8 +349,7 @@ int mg_train_step (struct mg_train *train, struct mg_train_step *step, struct mg
         if (rc > 0 && step)
             fill_step (&train->last, step);
     }
-    c_locale_leave (before);
-    return rc;
+    return leave (&v, rc);
 }
 
 int mg_train_loss (const struct mg_train *train, const char *name, double *loss,
@@ -364,14 +382,11 @@ int mg_train_evaluate (struct mg_train *train, const char *set,
                        struct mg_train_evaluation *result, struct mg_error *err)
 {
     const struct train_call call = call_of ("mg_train_evaluate()", set, 0);
-    locale_t before = c_locale_enter ();
     struct metrics_evaluation m;
-    struct mg_error unused;
-    int rc;
+    struct visit v;
+    int rc = enter (&v, train, call.name, &err);
 
-    err = err ? err : &unused;
-    if ((rc = check_call (train, call.name, err)) == 0) {
-        note_thread (train, before);
+    if (rc == 0) {
         rc = begin (train, &call, false, check_set (train, set, result, err), err);
         if (rc == 0)
             rc = end (train, train_evaluate (train->train, set, &m, err));
@@ -379,27 +394,23 @@ int mg_train_evaluate (struct mg_train *train, const char *set,
             *result = (struct mg_train_evaluation){ result->size, m.samples, m.lm_loss,
                                                     m.milliseconds };
     }
-    c_locale_leave (before);
-    return rc;
+    return leave (&v, rc);
 }
 
 int mg_train_save (struct mg_train *train, struct mg_error *err)
 {
     const struct train_call call = call_of ("mg_train_save()", NULL, 0);
-    locale_t before = c_locale_enter ();
-    struct mg_error unused;
-    int rc;
+    struct visit v;
+    int rc = enter (&v, train, call.name, &err);
 
-    err = err ? err : &unused;
-    if ((rc = check_call (train, call.name, err)) == 0) {
+    if (rc == 0) {
         if (!train_saves (train->train))
             rc = mg_error_set (err, EINVAL, "train: mg_train_save() wants --save DIR");
         rc = begin (train, &call, false, rc, err);
         if (rc == 0)
             rc = end (train, train_save (train->train, err));
     }
-    c_locale_leave (before);
-    return rc;
+    return leave (&v, rc);
 }
 
 int mg_train_stop (struct mg_train *train, struct mg_error *err)
@@ -415,39 +426,31 @@ int mg_train_stop (struct mg_train *train, struct mg_error *err)
 int mg_train_finish (struct mg_train *train, struct mg_error *err)
 {
     const struct train_call call = call_of ("mg_train_finish()", NULL, 0);
-    locale_t before = c_locale_enter ();
-    struct mg_error unused;
-    int rc;
+    struct visit v;
+    int rc = enter (&v, train, call.name, &err);
 
-    err = err ? err : &unused;
-    if ((rc = check_call (train, call.name, err)) == 0) {
-        note_thread (train, before);
+    if (rc == 0) {
         if ((rc = begin (train, &call, false, 0, err)) == 0) {
             rc = end (train, train_end (train->train, err));
             train->state = rc == 0 ? DONE : FAILED;
         }
     }
-    c_locale_leave (before);
-    return rc;
+    return leave (&v, rc);
 }
 
 int mg_train_run (struct mg_train *train, struct mg_error *err)
 {
     const struct train_call call = call_of ("mg_train_run()", NULL, 0);
-    locale_t before = c_locale_enter ();
-    struct mg_error unused;
-    int rc;
+    struct visit v;
+    int rc = enter (&v, train, call.name, &err);
 
-    err = err ? err : &unused;
-    if ((rc = check_call (train, call.name, err)) == 0) {
-        note_thread (train, before);
+    if (rc == 0) {
         if ((rc = begin (train, &call, false, 0, err)) == 0) {
             rc = end (train, train_run (train->train, err));
             train->state = rc == 0 ? DONE : FAILED;
         }
     }
-    c_locale_leave (before);
-    return rc;
+    return leave (&v, rc);
 }
 
 /* --- parameters --- */
@@ -496,13 +499,11 @@ int mg_train_get_param (struct mg_train *train, const char *name, struct mg_trai
                         struct mg_error *err)
 {
     const struct train_call call = call_of ("mg_train_get_param()", name, 0);
-    locale_t before = c_locale_enter ();
     struct state_tensor t;
-    struct mg_error unused;
-    int rc;
+    struct visit v;
+    int rc = enter (&v, train, call.name, &err);
 
-    err = err ? err : &unused;
-    if ((rc = check_call (train, call.name, err)) == 0) {
+    if (rc == 0) {
         if ((rc = check_name (name, err)) == 0 && !param)
             rc = mg_error_set (err, EINVAL, "train: no room for what a parameter is");
         if (rc == 0)
@@ -513,8 +514,7 @@ int mg_train_get_param (struct mg_train *train, const char *name, struct mg_trai
                                               t.part_columns, t.first_row, t.first_column,
                                               t.run_rows, t.run_stride };
     }
-    c_locale_leave (before);
-    return rc;
+    return leave (&v, rc);
 }
 
 /* A transfer between a parameter and the program's memory: one of 'in' and 'out' is NULL. */
@@ -567,17 +567,18 @@ static int transfer (struct mg_train *train, const char *call_name, const struct
                      struct mg_error *err)
 {
     const struct train_call call = call_of (call_name, x->name, x->root);
-    struct mg_error unused;
-    int rc;
+    struct visit v;
+    int rc = enter (&v, train, call.name, &err);
 
-    err = err ? err : &unused;
-    if (check_call (train, call.name, err) < 0)
-        return -1;
-    rc = check_name (x->name, err);
-    if (rc == 0 && x->root != PARTS)
-        rc = check_root (train, x->root, err);
-    rc = begin (train, &call, !x->write, rc, err);
-    return rc == 0 ? end (train, move (train, x, err)) : rc;
+    if (rc == 0) {
+        rc = check_name (x->name, err);
+        if (rc == 0 && x->root != PARTS)
+            rc = check_root (train, x->root, err);
+        rc = begin (train, &call, !x->write, rc, err);
+        if (rc == 0)
+            rc = end (train, move (train, x, err));
+    }
+    return leave (&v, rc);
 }
 
 /* A program's root of -1 is no wish for parts. */
@@ -589,45 +590,29 @@ static int root_of (int root)
 int mg_train_read_param (struct mg_train *train, const char *name, int root, float *values,
                          int64_t count, struct mg_error *err)
 {
-    locale_t before = c_locale_enter ();
-    int rc = transfer (train, "mg_train_read_param()",
-                       &(struct transfer){ name, root_of (root), false, NULL, values, count }, err);
-
-    c_locale_leave (before);
-    return rc;
+    return transfer (train, "mg_train_read_param()",
+                     &(struct transfer){ name, root_of (root), false, NULL, values, count }, err);
 }
 
 int mg_train_read_part (struct mg_train *train, const char *name, float *values, int64_t count,
                         struct mg_error *err)
 {
-    locale_t before = c_locale_enter ();
-    int rc = transfer (train, "mg_train_read_part()",
-                       &(struct transfer){ name, PARTS, false, NULL, values, count }, err);
-
-    c_locale_leave (before);
-    return rc;
+    return transfer (train, "mg_train_read_part()",
+                     &(struct transfer){ name, PARTS, false, NULL, values, count }, err);
 }
 
 int mg_train_write_param (struct mg_train *train, const char *name, int root,
                           const float *values, int64_t count, struct mg_error *err)
 {
-    locale_t before = c_locale_enter ();
-    int rc = transfer (train, "mg_train_write_param()",
-                       &(struct transfer){ name, root_of (root), true, values, NULL, count }, err);
-
-    c_locale_leave (before);
-    return rc;
+    return transfer (train, "mg_train_write_param()",
+                     &(struct transfer){ name, root_of (root), true, values, NULL, count }, err);
 }
 
 int mg_train_write_part (struct mg_train *train, const char *name, const float *values,
                          int64_t count, struct mg_error *err)
 {
-    locale_t before = c_locale_enter ();
-    int rc = transfer (train, "mg_train_write_part()",
-                       &(struct transfer){ name, PARTS, true, values, NULL, count }, err);
-
-    c_locale_leave (before);
-    return rc;
+    return transfer (train, "mg_train_write_part()",
+                     &(struct transfer){ name, PARTS, true, values, NULL, count }, err);
 }
 
 /* --- the end --- */

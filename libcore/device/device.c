@@ -232,13 +232,13 @@ void device_destroy (struct mg_device *device)
 
         if (device->block.memory)
             device->ops->free (device, device->block.memory);
-        if (!device->shares)
-            queue_destroy (device->queue);
-        if (!device->shares)
-            progress_destroy (device->progress);
         if (device->planned)
             device->kernels = device->real;
-        device->ops->destroy (device);
+        device->ops->destroy (device); // may wait, and a wait needs the queue
+        if (!device->shares) {
+            queue_destroy (device->queue);
+            progress_destroy (device->progress);
+        }
         while (device->pinned) {
             struct host_block *block = device->pinned;
 
