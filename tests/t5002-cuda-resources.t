@@ -1,6 +1,7 @@
 #!/bin/bash
-# What nvcc says of each CUDA kernel: no stack, no spilled register, and enough registers for the
-# threads that its launch bounds promise.
+# What nvcc says of each CUDA kernel of this build, and of attention for an architecture that is drawn
+# (for all in a long run): no stack, no spilled register, and enough registers for the threads that
+# its launch bounds promise.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 
 logs=("$MG_BUILDDIR"/kernels/cuda/*.nvcc.log)
@@ -40,6 +41,22 @@ is "$(grep -n '__global__' kernels/cuda/*.cu | wc -l)" \
     "every kernel has __launch_bounds__"
 is "$(grep -nE 'asm|__CUDACC__|<<<' kernels/cuda/*.cu kernels/cuda/block.h)" "" \
     "PTX is in ptx.h only, and launches are calls"
+
+# Attention, whose kernels use most registers, for each capability that has tensor cores of its kind.
+flags=(-std=c++17 -O3 "-I$MG_SRCDIR" "-I$MG_SRCDIR/libcore/include" "-I$MG_BUILDDIR/libcore/include")
+MG_NVCC=${MG_NVCC:-$(command -v nvcc)}
+seed_draws
+some 1 attention_mma:80 attention_mma:86 attention_mma:100 attention_bwd_mma:80 \
+    attention_bwd_mma:86 attention_bwd_mma:100
+for pair in "${some[@]}"; do
+    log=$TEST_DIR/${pair/:/-}.log
+    run "$MG_NVCC" "${flags[@]}" -gencode="arch=compute_${pair#*:},code=sm_${pair#*:}" \
+        -Xptxas -v -cubin -o "$TEST_DIR/cubin" "kernels/cuda/${pair%:*}.cu"
+    is "$status" 0 "$pair: is compiled" || diag "$err"
+    printf '%s\n' "$err" >"$log"
+    ok "[ \"\$(resources $log | grep -c sm_${pair#*:})\" -ge 12 ]" "$pair: kernels are found"
+    is "$(resources "$log" | awk '$3 > 0 || $4 > 0 || $1 > 255')" "" "$pair: no stack, no spill"
+done
 
 # The guard itself.
 cd "$TEST_DIR" || bail_out "no directory"

@@ -57,9 +57,9 @@ for name in "${some[@]}"; do
     done
 done
 
-# ---- a steady pass or step allocates nothing
+# ---- a steady pass or step allocates nothing, and does not ask what the device can do
 modern_experts=(--num-experts 4 --moe-router-topk 2 --disable-bias-linear --swiglu)
-# allocations COMMAND...: their numbers are added to the file "count"
+# allocations COMMAND...: their numbers, and those of questions, are added to the file "count"
 allocations() {
     run env MG_CUDA_COUNT="$PWD/count" "$@"
     is "$status" 0 "runs: ${*: -4}" || diag "$err"
@@ -72,7 +72,7 @@ for more in "" "${modern_experts[*]}"; do
             --max-position-embeddings 8 --vocab-size 50 --mock-data --eval-iters 0 \
             --micro-batch-size 1 --global-batch-size 2 --train-iters $iters --device cuda
     done
-    ok "[ \$(sort -u count | wc -l) = 1 ]" "no memory in further steps" || diag "$(cat count)"
+    ok "[ \$(sort -u count | wc -l) = 1 ]" "no memory in further steps, no question about the device" || diag "$(cat count)"
 done
 rm -f count
 for tokens in 3 9; do

@@ -177,16 +177,33 @@ static const struct flash_variant variants[] = {
     { 0, takes_all, plain_fwd, takes_all_bwd, cuda_attention_plain_bwd },
 };
 
-const struct flash_variant *flash_variant_of (const struct kern_attention_fwd *a,
-                                              const struct flash_pass *g, struct mg_error *err)
+int cuda_limits_of (struct cuda_limits *limits, struct mg_error *err)
+{
+    int device = 0, major = 0, minor = 0, shared = 0;
+    cudaError_t rc = cudaGetDevice (&device);
+
+    if (rc == cudaSuccess)
+        rc = cudaDeviceGetAttribute (&major, cudaDevAttrComputeCapabilityMajor, device);
+    if (rc == cudaSuccess)
+        rc = cudaDeviceGetAttribute (&minor, cudaDevAttrComputeCapabilityMinor, device);
+    if (rc == cudaSuccess)
+        rc = cudaDeviceGetAttribute (&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (rc != cudaSuccess)
+        return mg_error_set (err, EIO, "device cuda: what device %d can do is unknown: %s (%s)",
+                             device, cudaGetErrorString (rc), cudaGetErrorName (rc));
+    limits->capability = 10 * major + minor;
+    limits->shared = (size_t)shared;
+    return 0;
+}
+
+const struct flash_variant *flash_variant_of (const struct cuda_limits *limits,
+                                              const struct kern_attention_fwd *a,
+                                              const struct flash_pass *g)
 {
     const struct flash_variant *v = variants;
-    struct cuda_limits limits;
 
-    if (cuda_launched (cuda_limits_of (&limits), g ? "attention_bwd" : "attention_fwd", err) < 0)
-        return NULL;
-    while (limits.capability < v->capability
-           || !(g ? v->takes_bwd (a, g, &limits) : v->takes (a, &limits)))
+    while (limits->capability < v->capability
+           || !(g ? v->takes_bwd (a, g, limits) : v->takes (a, limits)))
         v++;
     return v;
 }
@@ -204,10 +221,8 @@ int cuda_attention_fwd (const struct cuda_call *call, const struct kern_attentio
                         struct mg_error *err)
 {
     const struct kern_attention_fwd a = flash_args (from);
-    const struct flash_variant *v;
 
-    if (kern_attention_check (&a, err) < 0 || cuda_attention_check (&a, err) < 0
-        || !(v = flash_variant_of (&a, NULL, err)))
+    if (kern_attention_check (&a, err) < 0 || cuda_attention_check (&a, err) < 0)
         return -1;
-    return v->fwd (call, &a, err);
+    return flash_variant_of (&call->limits, &a, NULL)->fwd (call, &a, err);
 }

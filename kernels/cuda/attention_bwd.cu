@@ -329,11 +329,9 @@ int cuda_attention_bwd (const struct cuda_call *call, const struct kern_attentio
     const struct kern_attention_fwd a = flash_args (&g->fwd);
     const struct flash_pass pass = { g->dout, (const float *)call->scratch, g->dq, g->dk, g->dv,
                                      g->accumulate };
-    const struct flash_variant *v;
 
     if (kern_attention_check (&a, err) < 0 || cuda_attention_check (&a, err) < 0
-        || !(v = flash_variant_of (&a, &pass, err))
         || CUDA_TYPED (a.dtype, launch_first, call, &a, g, (float *)call->scratch, err) < 0)
         return -1;
-    return v->bwd (call, &a, &pass, err);
+    return flash_variant_of (&call->limits, &a, &pass)->bwd (call, &a, &pass, err);
 }

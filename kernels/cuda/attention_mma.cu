@@ -12,12 +12,16 @@
 
 enum { ROWS = FLASH_MMA_ROWS, THREADS = FLASH_MMA_THREADS };
 
-/* Shared memory of a block: its queries, two buffers of keys and values, positions of keys. */
+/* Shared memory of a block: its queries and what they see, two buffers of keys and values, positions
+ * of keys.
+ */
 template <typename T, int D, int DV, int KEYS> struct memory {
     T q[ROWS * mma_ld<D>];
     T k[2][KEYS * mma_ld<D>];
     T v[2][KEYS * mma_ld<DV>];
     int position[2][KEYS];
+    struct flash_mma_query query[ROWS];
+    struct flash_bounds bounds; // of the queries
 };
 
 template <typename T, int D, int DV, int KEYS>
@@ -35,14 +39,12 @@ static __device__ inline void fetch (const struct kern_attention_fwd &a,
         m->position[buffer][threadIdx.x] = flash_mma_key (a, entry, first + threadIdx.x);
 }
 
-/* The two queries of a thread. */
+/* The two queries of a thread, 8 rows apart. */
 struct rows {
-    struct flash_mma_query query[2];
     float m[2], l[2], most[2];
 };
 
-static __device__ inline struct rows begin_rows (const struct kern_attention_fwd &a, int64_t entry,
-                                                 int64_t first, float sink)
+static __device__ inline struct rows begin_rows (const struct kern_attention_fwd &a, float sink)
 {
     struct rows r;
     int lane = (int)threadIdx.x % CUDA_WARP;
@@ -50,7 +52,6 @@ static __device__ inline struct rows begin_rows (const struct kern_attention_fwd
 
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        r.query[i] = flash_mma_query_of (a, entry, first + lane / 4 + i * 8);
         r.m[i] = has_sink ? sink * (float)M_LOG2E : -INFINITY;
         r.l[i] = has_sink && lane % 4 == 0 ? 1 : 0;
         r.most[i] = -INFINITY;
@@ -58,18 +59,22 @@ static __device__ inline struct rows begin_rows (const struct kern_attention_fwd
     return r;
 }
 
-/* Products become scores, over flash_mma_scale(): minus infinity where a query does not see. */
+/* Products become scores, over flash_mma_scale(): minus infinity where a query does not see.
+ * 'query' has those of the warp.
+ */
 template <typename T, int COUNT>
-static __device__ inline void mask (const struct kern_attention_fwd &a, const struct rows &r,
-                                    bool is_full, const int *position, float (&s)[COUNT][4])
+static __device__ inline void mask (const struct kern_attention_fwd &a,
+                                    const struct flash_mma_query *query, bool is_full,
+                                    const int *position, float (&s)[COUNT][4])
 {
-    int t = (int)threadIdx.x % 4 * 2;
+    int t = (int)threadIdx.x % 4 * 2, row = (int)threadIdx.x % CUDA_WARP / 4;
+    const struct flash_mma_query both[2] = { query[row], query[row + 8] };
 
 #pragma unroll
     for (int j = 0; j < COUNT; j++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const struct flash_mma_query &q = r.query[i / 2];
+            const struct flash_mma_query &q = both[i / 2];
 
             s[j][i] = flash_mma_score<T> (a, s[j][i]);
             if (!is_full && !flash_mma_sees (q.low, q.high, position[j * 8 + t + i % 2]))
@@ -115,11 +120,13 @@ static __device__ inline void soften (struct rows *r, float scale, float (&s)[CO
 
 /* Weights that dropout drops become 0; the others are scaled at the end. */
 template <int COUNT>
-static __device__ inline void drop (const struct flash_dropout &d, const struct rows &r,
-                                    const int *position, float (&s)[COUNT][4])
+static __device__ inline void drop (const struct flash_dropout &d,
+                                    const struct flash_mma_query *query, const int *position,
+                                    float (&s)[COUNT][4])
 {
-    uint32_t kept = flash_mma_kept<false, COUNT * 4> (d, r.query[0].position, r.query[1].position,
-                                                      position);
+    int row = (int)threadIdx.x % CUDA_WARP / 4;
+    uint32_t kept = flash_mma_kept<false, COUNT * 4> (d, query[row].position,
+                                                      query[row + 8].position, position);
 
 #pragma unroll
     for (int j = 0; j < COUNT; j++)
@@ -168,20 +175,24 @@ static __device__ inline void end_rows (const struct kern_attention_fwd &a, floa
 }
 
 template <typename T, int D, int DV, int KEYS>
-static __device__ inline void forward (const struct kern_attention_fwd &a, int64_t entry,
-                                       int64_t head, int64_t first,
-                                       struct memory<T, D, DV, KEYS> *mem)
+static __device__ inline void forward (const struct kern_attention_fwd &a, int entry, int head,
+                                       int first, struct memory<T, D, DV, KEYS> *mem)
 {
     int warp = (int)threadIdx.x / CUDA_WARP, buffer = 0;
-    int64_t kv_head = head / (a.heads / a.kv_heads), own = first + warp * 16;
+    int kv_head = head / (int)(a.heads / a.kv_heads), own = first + warp * 16;
     T *q = mem->q + warp * 16 * mma_ld<D>;
     float sum[DV / 8][4] = {};
     struct flash_bounds bounds = flash_bounds_of<ROWS> (a, entry, first);
     struct flash_keys tile = flash_keys_of<KEYS> (a, entry, bounds, 0);
-    struct rows r = begin_rows (a, entry, own,
-                                a.has_sink && a.sink ? cuda_float (((const T *)a.sink)[head]) : 0);
+    const struct flash_mma_query *query = mem->query + warp * 16;
+    struct rows r = begin_rows (a, a.has_sink && a.sink ? cuda_float (((const T *)a.sink)[head])
+                                                        : 0);
 
     __syncthreads (); // an earlier block of queries is done
+    if (threadIdx.x == 0)
+        mem->bounds = bounds;
+    if (threadIdx.x < ROWS)
+        mem->query[threadIdx.x] = flash_mma_query_of (a, entry, first + threadIdx.x);
     if (tile.first < a.seq_k) {
         mma_fetch<ROWS, D, THREADS> (mem->q, (const T *)a.q + flash_q (a, entry, head, first),
                                      a.q_stride_s, a.seq_q - first, (int)a.head_dim);
@@ -189,19 +200,20 @@ static __device__ inline void forward (const struct kern_attention_fwd &a, int64
     }
     ptx_copy_commit ();
     while (tile.first < a.seq_k) {
-        struct flash_keys next = flash_keys_of<KEYS> (a, entry, bounds, tile.first + KEYS);
+        struct flash_keys next;
         float s[KEYS / 8][4] = {};
 
         ptx_copy_wait<0> ();
         __syncthreads (); // the tile has arrived, and nobody reads the other buffer
+        next = flash_keys_of<KEYS> (a, entry, mem->bounds, tile.first + KEYS);
         if (next.first < a.seq_k)
             fetch (a, mem, buffer ^ 1, entry, kv_head, next.first);
         ptx_copy_commit ();
         mma_rows<D> (s, (const T *)q, (const T *)mem->k[buffer]);
-        mask<T> (a, r, tile.is_full, mem->position[buffer], s);
+        mask<T> (a, query, tile.is_full, mem->position[buffer], s);
         soften (&r, flash_mma_scale (a), s, sum);
         if (a.dropout_p > 0) // not held in registers from tile to tile
-            drop (flash_dropout_of (a, entry, head), r, mem->position[buffer], s);
+            drop (flash_dropout_of (a, entry, head), query, mem->position[buffer], s);
         mma_weights<mma_ld<DV>> (sum, s, (const T *)mem->v[buffer]);
         tile = next;
         buffer ^= 1;
@@ -212,16 +224,16 @@ static __device__ inline void forward (const struct kern_attention_fwd &a, int64
 
 template <typename T, int D, int DV, int KEYS>
 __global__ void __launch_bounds__ (THREADS, 2)
-    attention_mma_fwd (struct kern_attention_fwd a, int64_t units)
+    attention_mma_fwd (struct kern_attention_fwd a, int units)
 {
-    const int64_t blocks = (a.seq_q + ROWS - 1) / ROWS;
+    const int blocks = (int)((a.seq_q + ROWS - 1) / ROWS), heads = (int)a.heads;
+    const int pairs = (int)a.batch * heads;
 
     /* Later queries see more keys with causal masks, so they begin first. */
-    for (int64_t i = blockIdx.x; i < units; i += gridDim.x) {
-        int64_t rest, head, block = cuda_divide (i, a.batch * a.heads, &rest);
-        int64_t entry = cuda_divide (rest, a.heads, &head);
+    for (int i = (int)blockIdx.x; i < units; i += (int)gridDim.x) {
+        int pair = i % pairs;
 
-        forward (a, entry, head, (blocks - 1 - block) * ROWS,
+        forward (a, pair / heads, pair % heads, (blocks - 1 - i / pairs) * ROWS,
                  (struct memory<T, D, DV, KEYS> *)ptx_shared ());
     }
 }
@@ -233,12 +245,18 @@ template <typename T, int D, int DV, int KEYS> static constexpr size_t shared_by
     return sizeof (struct memory<T, D, DV, KEYS>);
 }
 
+/* Blocks of queries of all heads. */
+static int64_t units_of (const struct kern_attention_fwd *a)
+{
+    return a->batch * a->heads * ((a->seq_q + ROWS - 1) / ROWS);
+}
+
 template <typename T, int D, int DV, int KEYS>
 static int launch (const struct cuda_call *call, const struct kern_attention_fwd *a,
                    struct mg_error *err)
 {
     const size_t bytes = shared_bytes<T, D, DV, KEYS> ();
-    int64_t units = a->batch * a->heads * ((a->seq_q + ROWS - 1) / ROWS);
+    int64_t units = units_of (a);
     cudaLaunchConfig_t config = cuda_config (call, cuda_blocks (units), THREADS, bytes);
     auto *kernel = cuda_kernel<attention_mma_fwd<T, D, DV, KEYS>> ();
     cudaError_t rc = cuda_allow_shared<attention_mma_fwd<T, D, DV, KEYS>> (bytes);
@@ -246,7 +264,7 @@ static int launch (const struct cuda_call *call, const struct kern_attention_fwd
     if (units == 0)
         return 0;
     if (rc == cudaSuccess)
-        rc = cudaLaunchKernelEx (&config, kernel, *a, units);
+        rc = cudaLaunchKernelEx (&config, kernel, *a, (int)units);
     return cuda_launched (rc, "attention_fwd", err);
 }
 
@@ -258,7 +276,7 @@ static int launch (const struct cuda_call *call, const struct kern_attention_fwd
      : (a)->head_dim <= 96 && (a)->head_dim_v <= 96   ? FN<T, 96, 96, 64> (__VA_ARGS__)          \
      : (a)->head_dim <= 128 && (a)->head_dim_v <= 128 ? FN<T, 128, 128, 64> (__VA_ARGS__)        \
      : (a)->head_dim <= 192 && (a)->head_dim_v <= 128 ? FN<T, 192, 128, 32> (__VA_ARGS__)        \
-     : (a)->head_dim <= 192 && (a)->head_dim_v <= 192 ? FN<T, 192, 192, 64> (__VA_ARGS__)        \
+     : (a)->head_dim <= 192 && (a)->head_dim_v <= 192 ? FN<T, 192, 192, 32> (__VA_ARGS__)        \
                                                       : FN<T, 256, 256, 32> (__VA_ARGS__))
 
 bool cuda_attention_mma_takes (const struct kern_attention_fwd *a, const struct cuda_limits *limits)
@@ -271,7 +289,8 @@ bool cuda_attention_mma_takes (const struct kern_attention_fwd *a, const struct 
                                | (uintptr_t)a->out;
 
     return (a->dtype == MG_BFLOAT16 || a->dtype == MG_FLOAT16) && a->scale > 0
-           && a->seq_k < INT32_MAX - FLASH_MMA_ROWS && pointers % 16 == 0 && strides % 8 == 0
+           && a->seq_q < INT32_MAX - FLASH_MMA_ROWS && a->seq_k < INT32_MAX - FLASH_MMA_ROWS
+           && units_of (a) <= INT32_MAX / 2 && pointers % 16 == 0 && strides % 8 == 0
            && SIZED (__half, a, shared_bytes) <= limits->shared;
 }
 

@@ -260,30 +260,6 @@ static inline int cuda_launched (cudaError_t rc, const char *op, struct mg_error
     return mg_error_set (err, EIO, "cuda kernel %s: %s", op, cudaGetErrorString (rc));
 }
 
-/* What the current device can do: its compute capability, 10 major + minor, and the bytes of
- * shared memory that a block may ask for.
- */
-struct cuda_limits {
-    int capability;
-    size_t shared;
-};
-
-static inline cudaError_t cuda_limits_of (struct cuda_limits *limits)
-{
-    int device = 0, major = 0, minor = 0, shared = 0;
-    cudaError_t rc = cudaGetDevice (&device);
-
-    if (rc == cudaSuccess)
-        rc = cudaDeviceGetAttribute (&major, cudaDevAttrComputeCapabilityMajor, device);
-    if (rc == cudaSuccess)
-        rc = cudaDeviceGetAttribute (&minor, cudaDevAttrComputeCapabilityMinor, device);
-    if (rc == cudaSuccess)
-        rc = cudaDeviceGetAttribute (&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    limits->capability = 10 * major + minor;
-    limits->shared = (size_t)shared;
-    return rc;
-}
-
 /* KERNEL may have 'bytes' of dynamic shared memory.  Above 48 KiB that must be asked for. */
 template <auto KERNEL> static inline cudaError_t cuda_allow_shared (size_t bytes)
 {

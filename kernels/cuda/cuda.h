@@ -17,12 +17,24 @@ extern "C" {
 
 struct CUstream_st;
 
+/* What a device can do: its compute capability, 10 major + minor, and the bytes of shared memory that
+ * a block may ask for.
+ */
+struct cuda_limits {
+    int capability;
+    size_t shared;
+};
+
+/* Those of the current device.  -1 and a text on failure. */
+int cuda_limits_of (struct cuda_limits *limits, struct mg_error *err);
+
 /* Where a call runs.  'scratch' has as many bytes as the op's scratch function returns, and is
  * aligned to 256; the next call on the stream may overwrite it.  NULL: the op needs none.
  */
 struct cuda_call {
     struct CUstream_st *stream;
     void *scratch;
+    struct cuda_limits limits; // of the stream's device
 };
 
 /* The ops that have kernels: those that need no scratch memory, and those that need some.

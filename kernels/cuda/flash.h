@@ -274,11 +274,12 @@ struct flash_variant {
                 const struct flash_pass *g, struct mg_error *err);
 };
 
-/* The first row that takes the arguments, and whose capability the current device has.  g NULL: for
- * the forward pass.  NULL and an error if CUDA cannot be asked about the device.
+/* The first row that takes the arguments, and whose capability the device has.  g NULL: for the
+ * forward pass.
  */
-const struct flash_variant *flash_variant_of (const struct kern_attention_fwd *a,
-                                              const struct flash_pass *g, struct mg_error *err);
+const struct flash_variant *flash_variant_of (const struct cuda_limits *limits,
+                                              const struct kern_attention_fwd *a,
+                                              const struct flash_pass *g);
 
 /* The backward pass on plain cores (attention_bwd.cu), which takes everything. */
 int cuda_attention_plain_bwd (const struct cuda_call *call, const struct kern_attention_fwd *a,

@@ -342,7 +342,7 @@ static int try_product (struct cuda_products *products, const struct kern_gemm *
     size_t size_c = padded (stored_bytes (a.m, a.n, a.ldc, a.c_dtype));
     size_t size_bias = padded ((size_t)a.n * mg_dtype_size (a.dtype));
     size_t size = size_a + size_b + size_c + size_bias;
-    struct cuda_call call = { NULL, NULL };
+    struct cuda_call call = { .stream = NULL };
     char *memory;
     int rc;
 

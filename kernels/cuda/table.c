@@ -10,11 +10,22 @@ struct cuda_table {
     struct kernels kernels;
     cuda_open_f *open;
     struct cuda_products *products;
+    struct cuda_limits limits;
 };
 
 static struct cuda_table *table_of (const struct kernels *k)
 {
     return (struct cuda_table *)k; // kernels come first
+}
+
+/* cuda_open_f of the table, and the limits of its device. */
+static int open_call (const struct kernels *k, struct mg_stream *stream, size_t scratch,
+                      struct cuda_call *call, struct mg_error *err)
+{
+    int rc = table_of (k)->open (k, stream, scratch, call, err);
+
+    call->limits = table_of (k)->limits;
+    return rc;
 }
 
 #define RUN(OP, op)                                                                     \
@@ -23,7 +34,7 @@ static struct cuda_table *table_of (const struct kernels *k)
     {                                                                                   \
         struct cuda_call call;                                                          \
                                                                                         \
-        if (table_of (k)->open (k, stream, 0, &call, err) < 0)                          \
+        if (open_call (k, stream, 0, &call, err) < 0)                                   \
             return -1;                                                                  \
         return cuda_##op (&call, args, err);                                            \
     }
@@ -35,7 +46,7 @@ CUDA_PLAIN_OPS (RUN)
     {                                                                                   \
         struct cuda_call call;                                                          \
                                                                                         \
-        if (table_of (k)->open (k, stream, cuda_##op##_scratch (args), &call, err) < 0) \
+        if (open_call (k, stream, cuda_##op##_scratch (args), &call, err) < 0)          \
             return -1;                                                                  \
         return cuda_##op (&call, args, err);                                            \
     }                                                                                   \
@@ -54,7 +65,7 @@ static int run_gemm (const struct kernels *k, const void *args, struct mg_stream
     struct cuda_call call;
 
     if (kern_gemm_check (args, err) < 0
-        || table_of (k)->open (k, stream, cuda_gemm_scratch (args), &call, err) < 0)
+        || open_call (k, stream, cuda_gemm_scratch (args), &call, err) < 0)
         return -1;
     return cuda_product (table_of (k)->products, &call, args, err);
 }
@@ -87,7 +98,8 @@ struct cuda_table *cuda_table_create (cuda_open_f *open, void *impl, struct mg_e
     }
     table->open = open;
     table->kernels = (struct kernels){ .ops = &ops, .impl = impl };
-    if (cuda_load_kernels (err) < 0 || !(table->products = cuda_products_create (err))) {
+    if (cuda_load_kernels (err) < 0 || cuda_limits_of (&table->limits, err) < 0
+        || !(table->products = cuda_products_create (err))) {
         cuda_table_destroy (table);
         return NULL;
     }

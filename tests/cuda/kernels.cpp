@@ -18,8 +18,10 @@ bool cuda_list_kernel (const void *)
     static int run_##op (const struct kernels *, const void *args, struct mg_stream *,  \
                          struct mg_error *err)                                          \
     {                                                                                   \
-        struct cuda_call call = { nullptr, nullptr };                                   \
+        struct cuda_call call = {};                                                     \
                                                                                         \
+        if (cuda_limits_of (&call.limits, err) < 0)                                     \
+            return -1;                                                                  \
         return cuda_##op (&call, (const struct kern_##op *)args, err);                  \
     }
 #define RUN_SCRATCH(OP, op)                                                             \
@@ -27,9 +29,13 @@ bool cuda_list_kernel (const void *)
                          struct mg_error *err)                                          \
     {                                                                                   \
         const struct kern_##op *a = (const struct kern_##op *)args;                     \
-        struct cuda_call call = { nullptr, direct_alloc (cuda_##op##_scratch (a), 0) }; \
-        int rc = cuda_##op (&call, a, err);                                             \
+        struct cuda_call call = {};                                                     \
+        int rc;                                                                         \
                                                                                         \
+        if (cuda_limits_of (&call.limits, err) < 0)                                     \
+            return -1;                                                                  \
+        call.scratch = direct_alloc (cuda_##op##_scratch (a), 0);                       \
+        rc = cuda_##op (&call, a, err);                                                 \
         direct_free (call.scratch);                                                     \
         return rc;                                                                      \
     }                                                                                   \

@@ -235,6 +235,7 @@ cudaError_t cudaDeviceGetAttribute (int *value, cudaDeviceAttr attribute, int de
 
     if (e != cudaSuccess)
         return runtime_return (e);
+    runtime_count_attribute ();
     switch ((int)attribute) {
     case cudaDevAttrMaxThreadsPerBlock:
     case cudaDevAttrMaxBlockDimX:
