@@ -291,6 +291,8 @@ cudaError_t cudaMalloc (void **out, size_t size)
 {
     cudaError_t e = runtime_enter ();
 
+    if (e == cudaSuccess)
+        e = runtime_check_unsafe ();
     if (e != cudaSuccess)
         return runtime_return (e);
     *out = nullptr;
@@ -306,6 +308,8 @@ cudaError_t cudaFree (void *p)
     cudaError_t e = runtime_enter ();
     struct runtime_block block;
 
+    if (e == cudaSuccess && p)
+        e = runtime_check_unsafe ();
     if (e != cudaSuccess || !p)
         return runtime_return (e);
     if (!runtime_find (p, 0, &block) || block.kind != RUNTIME_DEVICE || block.base != p)
@@ -319,6 +323,8 @@ cudaError_t cudaHostAlloc (void **out, size_t size, unsigned)
 {
     cudaError_t e = runtime_enter ();
 
+    if (e == cudaSuccess)
+        e = runtime_check_unsafe ();
     if (e != cudaSuccess)
         return runtime_return (e);
     *out = nullptr;
@@ -338,6 +344,8 @@ cudaError_t cudaFreeHost (void *p)
 {
     cudaError_t e = runtime_enter ();
 
+    if (e == cudaSuccess && p)
+        e = runtime_check_unsafe ();
     if (e != cudaSuccess || !p)
         return runtime_return (e);
     for (int i = 0; i < runtime_settings ()->devices; i++)
@@ -349,6 +357,8 @@ cudaError_t cudaHostRegister (void *p, size_t size, unsigned)
 {
     cudaError_t e = runtime_enter ();
 
+    if (e == cudaSuccess)
+        e = runtime_check_unsafe ();
     return runtime_return (e != cudaSuccess ? e : runtime_register (runtime_device (), p, size));
 }
 
@@ -356,6 +366,8 @@ cudaError_t cudaHostUnregister (void *p)
 {
     cudaError_t e = runtime_enter ();
 
+    if (e == cudaSuccess)
+        e = runtime_check_unsafe ();
     return runtime_return (e != cudaSuccess ? e : runtime_unregister (p));
 }
 
