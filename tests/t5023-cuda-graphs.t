@@ -110,7 +110,7 @@ if long; then
         --recompute-method uniform --recompute-num-layers 1 -- "${whole[@]}"
     replays "documents and multi-token prediction" "${dense[@]}" --reset-position-ids \
         --reset-attention-mask --eod-mask-loss --mtp-num-layers 1 --position-embedding-type rope --
-    replays "growing batches" "${dense[@]}" --rampup-batch-size 2 2 12 --
+    replays "growing batches" "${dense[@]}" --global-batch-size 4 --rampup-batch-size 2 2 4 --
 fi
 
 # ---- resumed; saved while a capture goes on
