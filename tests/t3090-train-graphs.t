@@ -48,7 +48,8 @@ replays() {
 # captured: RANK GRAPHS NODES INPUT INTERMEDIATE HAND-OVER HOST of each rank, from a run's lines in
 # $out; planned: the same from the JSON of "plan graphs"
 captured() {
-    sed -n 's/^ graphs of rank \([-0-9]*\) | \(.*\) | captured in .*/\1 \2/p' <<<"$out" \
+    sed -n 's/^ graphs of rank \([-0-9]*\) | \(.*\) | device bytes: 0 | captured in .*/\1 \2/p' \
+            <<<"$out" \
         | awk '{ split ($1, r, "-"); if (r[2] == "") r[2] = r[1]; gsub (/[^0-9 ]/, "", $0)
                  $1 = ""; $0 = $0; $1 = $1; for (i = r[1]; i <= r[2]; i++) print i, $0 }'
 }

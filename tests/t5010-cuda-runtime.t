@@ -9,7 +9,7 @@ grep -qw pku /proc/cpuinfo || export MG_CUDA_NO_KEYS=1
 for order in last lazy first $((RANDOM + 1)); do
     run env MG_CUDA_ORDER="$order" "$programs/runtime-conform"
     is "$status $(grep '^not ok' <<<"$out")" "0 " "order $order"
-    ok "[ $(grep -c '^ok' <<<"$out") -ge 60 ]" "(with checks)"
+    ok "[ $(grep -c '^ok' <<<"$out") -ge 115 ]" "(with checks)"
 done
 run env MG_CUDA_CAPABILITY=8.0 "$programs/runtime-conform"
 is "$status $(grep '^not ok' <<<"$out")" "0 " "capability 8.0"

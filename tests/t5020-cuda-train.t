@@ -104,9 +104,6 @@ run "${one[@]}" --device auto
 is "$status" 0 "--device auto"
 like "$out" "device cuda:0: .*GiB; its context, the libraries and other programs hold [0-9.]* GiB \(a plan reserves 1.00\); capability 9.0, driver for CUDA 13.0, libcudart 13.0" \
     "is the GPU, which a line describes"
-run "${one[@]}" --device auto --cuda-graph-impl local
-is "$status" 0 "with graphs"
-like "$out" "device auto is the CPU: device cuda has no graphs yet" "it is the CPU"
 run megatron launch -n 2 "${one[@]}" --device auto
 is "$status" 0 "with two ranks"
 like "$out" "device auto is the CPU: 2 ranks, which" "it is the CPU"
@@ -165,10 +162,6 @@ run env MG_CUDA_MEMORY_MIB=16 MG_CUDA_HELD_MIB=32 "${one[@]}" --device cuda
 is "$status" 1 "too little memory"
 like "$err" "GiB are needed of the device .*it has 0.02 GiB \(0.03 GiB are held by .*--no-check-memory" \
     "is refused by the plan, with what others hold"
-run "${one[@]}" --device cuda --cuda-graph-impl local
-is "$status" 1 "graphs"
-is "$err" "megatron train: model: device cuda has no graphs yet: no --cuda-graph-impl" \
-    "are refused in one line"
 run megatron launch -n 2 "${one[@]}" --device cuda
 ok "[ $status != 0 ]" "two ranks"
 like "$err" "device cuda: 2 ranks, want 1" "are refused"

@@ -345,6 +345,7 @@ static const struct device_ops ops = {
     .event_synchronize = cuda_event_synchronize,
     .event_reached = cuda_event_reached,
     .event_seconds = cuda_event_seconds,
+    .graph = &cuda_graph_ops,
 };
 
 extern const struct module mg_module;

@@ -71,6 +71,8 @@ int cuda_event_synchronize (struct mg_event *event, struct mg_error *err);
 bool cuda_event_reached (const struct mg_event *event);
 double cuda_event_seconds (const struct mg_event *from, const struct mg_event *to);
 
+extern const struct graph_ops cuda_graph_ops;
+
 /* Wait until what was enqueued on a stream of CUDA is done, by polling as all waits of the host. */
 int cuda_wait (const struct mg_device *device, cudaStream_t stream, const char *what,
                struct mg_error *err);

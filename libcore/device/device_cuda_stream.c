@@ -75,6 +75,7 @@ int cuda_give_scratch (struct mg_stream *base, void *memory, size_t size, struct
 int cuda_stream_scratch (struct cuda_stream *stream, size_t size, struct mg_error *err)
 {
     const struct mg_device *device = stream->base.device;
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
 
     if (size <= stream->scratch_size)
         return 0;
@@ -82,6 +83,10 @@ int cuda_stream_scratch (struct cuda_stream *stream, size_t size, struct mg_erro
         return device->host->error_set (err, ENOMEM, "stream %s: a kernel needs %zu bytes of "
                                         "scratch memory, and %zu are reserved", stream->base.name,
                                         size, stream->scratch_size);
+    if (cudaStreamIsCapturing (stream->handle, &status) == cudaSuccess
+        && status != cudaStreamCaptureStatusNone)
+        return device->host->error_set (err, EPERM, "a graph cannot have an allocation of %zu bytes"
+                                        ", scratch memory of stream %s", size, stream->base.name);
     if (cuda_wait (device, stream->handle, "scratch memory", err) < 0)
         return -1;
     cudaFree (stream->scratch);

@@ -167,8 +167,11 @@ struct graph_ops {
     int (*work) (void *capture, struct mg_stream *stream, const struct graph_work *work,
                  struct mg_error *err);
 
-    /* Make a graph of the captured work.  NULL and a text on failure. */
-    void *(*instantiate) (void *capture, struct mg_error *err);
+    /* Make a graph of the captured work, which is on these streams; the first one is begin()'s.
+     * NULL and a text on failure.
+     */
+    void *(*instantiate) (void *capture, struct mg_stream *const *streams, int num_streams,
+                          struct mg_error *err);
 
     /* Free the capture, whether a graph was made of it or not. */
     void (*destroy) (void *capture);
@@ -177,8 +180,11 @@ struct graph_ops {
     int (*replay) (const void *graph, struct mg_error *err);
     void (*destroy_graph) (void *graph);
 
-    /* Bytes of host memory. */
+    /* Bytes of host memory, as far as the backend knows them. */
     size_t (*bytes) (const void *graph);
+
+    /* Bytes of the device's memory, as measured.  NULL: a graph takes none. */
+    size_t (*device_bytes) (const void *graph);
 };
 
 extern const struct graph_ops graph_cpu_ops;

@@ -29,8 +29,8 @@ struct capture {
     struct kernels *kernels; /* whose calls come here ... */
     struct kern_taker taker; /* ... by this */
     void *impl;
-    const struct mg_stream *stream[GRAPH_MAX_STREAMS]; /* the first one began */
-    char name[GRAPH_MAX_STREAMS][STREAM_NAME_MAX];     /* of each, which may be gone */
+    struct mg_stream *stream[GRAPH_MAX_STREAMS]; /* the first one began */
+    char name[GRAPH_MAX_STREAMS][STREAM_NAME_MAX]; /* of each, which may be gone */
     uint32_t clock[GRAPH_MAX_STREAMS][GRAPH_MAX_STREAMS];
     char last[GRAPH_MAX_STREAMS][2 * PLACE_MAX]; /* the place of a stream's last work */
     int num_streams;
@@ -116,7 +116,7 @@ static int enter (struct capture *c, const struct mg_stream *stream, const char 
     return at;
 }
 
-static int add_stream (struct capture *c, const struct mg_stream *stream, struct mg_error *err)
+static int add_stream (struct capture *c, struct mg_stream *stream, struct mg_error *err)
 {
     int at = c->num_streams;
 
@@ -311,7 +311,7 @@ struct device_graph *graph_end (struct mg_error *err)
     }
     graph->ops = c->ops;
     graph->nodes = c->nodes;
-    graph->impl = c->ops->instantiate (c->impl, err);
+    graph->impl = c->ops->instantiate (c->impl, c->stream, c->num_streams, err);
     if (!graph->impl) {
         free (graph);
         goto error;
@@ -367,4 +367,9 @@ size_t graph_nodes (const struct device_graph *graph)
 size_t graph_bytes (const struct device_graph *graph)
 {
     return sizeof (*graph) + graph->ops->bytes (graph->impl);
+}
+
+size_t graph_device_bytes (const struct device_graph *graph)
+{
+    return graph->ops->device_bytes ? graph->ops->device_bytes (graph->impl) : 0;
 }

@@ -6,7 +6,13 @@
  * when it waits for an event that was recorded in the capture (a fork).  The first stream
  * must have waited for all work of the others when the capture ends (joins).
  * graph_replay() then does what the same calls would do: it enqueues the work on the same
- * streams, in the same order, with the same arguments.
+ * streams, in the same order, with the same arguments.  A device may order a replay more strictly,
+ * as one piece of work of all its streams: the replay then begins after all earlier work of these
+ * streams, and their later work begins after the replay.  Streams must outlive the graph's last
+ * replay.
+ *
+ * An event that was recorded in a capture orders the work of the graph, and nothing else: the host,
+ * and streams outside, can wait for it only after it was recorded once more outside.
  *
  * A replay repeats the work of the device, but not the work of the host between calls.
  * So a capture refuses everything that a replay cannot repeat, with a text that names the
@@ -24,7 +30,7 @@
  * capture.  layer_graph_replay() (nn/layer_graph.h) checks this for layers.
  *
  * On the CPU device a graph is a list of calls: kernels, copies, collectives, events.  A replay
- * walks over the list.
+ * walks over the list.  On the CUDA device it is a graph of CUDA, and a replay is one launch.
  */
 #ifndef LIBCORE_DEVICE_GRAPH_H
 #define LIBCORE_DEVICE_GRAPH_H
@@ -72,9 +78,13 @@ int graph_replay (const struct device_graph *graph, struct mg_error *err);
 /* NULL is allowed. Keeps errno. */
 void graph_destroy (struct device_graph *graph);
 
-/* Kernels, copies, sets and collectives of a graph; bytes of host memory that it takes. */
+/* Kernels, copies, sets and collectives of a graph, as they were called: a device may have several
+ * nodes for one of them.  Bytes of host memory that the graph takes, as far as they are known, and
+ * of the device's memory: how much less of that was free once the graph was made.
+ */
 size_t graph_nodes (const struct device_graph *graph);
 size_t graph_bytes (const struct device_graph *graph);
+size_t graph_device_bytes (const struct device_graph *graph);
 
 /* --- for those who enqueue work --- */
 

@@ -115,13 +115,15 @@ static int list_work (void *capture, struct mg_stream *stream, const struct grap
     return add (capture, node, work->args, work->size, err);
 }
 
-static void *list_instantiate (void *capture, struct mg_error *err)
+static void *list_instantiate (void *capture, struct mg_stream *const *streams, int num_streams,
+                               struct mg_error *err)
 {
     const struct list *list = capture;
     size_t first = sizeof (struct cpu_graph) + list->n * sizeof (struct node);
     struct cpu_graph *graph;
     char *args;
 
+    (void)streams, (void)num_streams; // each call has its own
     first = (first + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (!(graph = malloc (first + list->used))) {
         mg_error_set (err, ENOMEM, "graph of %zu calls: out of memory", list->n);

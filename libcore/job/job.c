@@ -259,21 +259,16 @@ static int check_device (const struct job *job, const struct device_config *devi
 }
 
 /* DEVICE_AUTO where a GPU could not be used, however good it is. */
-static void settle_auto (struct job *job, const struct job_config *config,
-                         struct device_config *device)
+static void settle_auto (struct job *job, struct device_config *device)
 {
     int size = bootstrap_info (job->bootstrap)->size;
 
     if (device->planned || !device->name || strcmp (device->name, DEVICE_AUTO) != 0)
         return;
-    if (size == 1 && !config->graphs)
+    if (size == 1)
         return;
     device->name = "cpu";
-    if (size > 1)
-        mg_error_set (&job->note, 0, "%d ranks, which cannot exchange the memory of GPUs yet",
-                      size);
-    else
-        mg_error_set (&job->note, 0, "device cuda has no graphs yet");
+    mg_error_set (&job->note, 0, "%d ranks, which cannot exchange the memory of GPUs yet", size);
 }
 
 static int make_device (struct job *job, const struct job_config *config,
@@ -294,7 +289,7 @@ static int make_device (struct job *job, const struct job_config *config,
         device.name = choice.name;
         device.ordinal = choice.ordinal;
     }
-    settle_auto (job, config, &device);
+    settle_auto (job, &device);
     if (check_device (job, &device, err) < 0)
         return -1;
     if (device.threads == 0 && (device.threads = threads_environment (0, err)) < 0)

@@ -61,8 +61,7 @@ struct job_config {
                           (topo/context.h), a divisor of its size; 0: no layer needs levels */
     enum job_transfers transfers;
     const char *device;       /* "NAME", "NAME:ORDINAL" or DEVICE_AUTO (device_choose()); NULL: the
-                                 CPU.  DEVICE_AUTO is the CPU for several ranks and with 'graphs' */
-    bool graphs;              /* work will be captured (graph.h) */
+                                 CPU.  DEVICE_AUTO is the CPU for several ranks */
     const char *comm; /* backend for groups larger than one: "mpi", "ucx"; NULL: the best that
                        * can be loaded */
     uint64_t fingerprint;     /* hash of the configuration that all ranks must have in

@@ -452,7 +452,7 @@ struct model *model_create (const struct model_spec *spec, const struct job *job
     if (check_experts (&spec->config, &layout, err) < 0)
         return NULL;
     if (spec->graphs.impl != GRAPHS_NONE && !device_has_graphs (job_device (job))) {
-        mg_error_set (err, ENOTSUP, "model: device %s has no graphs yet: no --cuda-graph-impl",
+        mg_error_set (err, ENOTSUP, "model: device %s has no graphs: no --cuda-graph-impl",
                       device_name (job_device (job)));
         return NULL;
     }

@@ -180,22 +180,23 @@ const struct graphs *model_graphs_of (const struct model *m);
 
 /* Capture the graphs of passes in one direction through a chunk, in a slot: one for each
  * transformer layer that has phases in the scopes (GRAPHS_LAYERS).  Nothing runs.  The mode is
- * that of the passes.  Gradients must be added to (buffers_zero_grad()).  A second call for the
- * same graphs changes nothing.  On failure the model has no graphs at all, and the text names
- * layer, phase and operation.
+ * that of the passes, whose shape must fit the model.  Gradients must be added to
+ * (buffers_zero_grad()).  A second call for the same graphs changes nothing.  On failure the
+ * model has no graphs at all, and the text names layer, phase and operation.
  */
 int model_capture (struct model *m, const struct model_mode *mode, int chunk, int slot,
                    bool backward, struct mg_error *err);
 void model_drop_graphs (struct model *m);
 
 /* The graphs that a model has, or would have.  Bytes of activations lie in slots that
- * exist with and without graphs; host_bytes is the memory that graphs add.
+ * exist with and without graphs; host_bytes and device_bytes are the memory that graphs add.
  */
 struct model_graphs {
     int64_t graphs, nodes;
     int64_t layers; /* of this rank that have graphs */
     size_t static_input_bytes, intermediate_bytes, handover_bytes; /* layer_graph.h */
     size_t host_bytes;
+    size_t device_bytes; /* as measured; a plan has 0 */
 };
 void model_count_graphs (const struct model *m, struct model_graphs *sum);
 

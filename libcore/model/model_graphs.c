@@ -69,6 +69,8 @@ int model_capture (struct model *m, const struct model_mode *mode, int chunk, in
 {
     struct chunk *c = &m->chunk[chunk];
 
+    if (model_check_shape (m, model_start (m, mode).shape, err) < 0)
+        goto error;
     if (!c->graph
         && !(c->graph = model_allocate (num_graphs (m, chunk), sizeof (*c->graph), err)))
         goto error;
@@ -109,6 +111,7 @@ static void add_graph (const struct layer_graph *graph, int times, struct model_
     sum->graphs += times;
     sum->nodes += times * (int64_t)layer_graph_nodes (graph);
     sum->host_bytes += (size_t)times * layer_graph_bytes (graph);
+    sum->device_bytes += (size_t)times * layer_graph_device_bytes (graph);
 }
 
 void model_count_graphs (const struct model *m, struct model_graphs *sum)

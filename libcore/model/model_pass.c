@@ -168,7 +168,7 @@ struct way {
     struct pass pass;
 };
 
-static int check_shape (const struct model *m, const struct nn_shape *shape, struct mg_error *err)
+int model_check_shape (const struct model *m, const struct nn_shape *shape, struct mg_error *err)
 {
     return nn_fits (&m->planned, shape, err) < 0 ? -1 : nn_check_sequences (&m->nn, shape, err);
 }
@@ -179,7 +179,7 @@ static int way_init (struct way *w, struct model *m, const struct model_mode *mo
 {
     const struct nn_shape *shape = shape_of (m, mode->shape);
 
-    if (check_shape (m, shape, err) < 0)
+    if (model_check_shape (m, shape, err) < 0)
         return -1;
     model_shape_slot (m, shape, chunk, slot);
     *w = (struct way){

@@ -110,8 +110,11 @@ void *model_allocate (size_t n, size_t size, struct mg_error *err);
 /* Elements that a tensor-parallel rank keeps of a split output in passes of a shape. */
 int64_t model_split_count (const struct model *m, const struct nn_shape *shape);
 
-/* Before a pass of this shape through a slot: give the tensors of its layers the live rows, and the
- * places of parts of inputs, that they have in such passes.
+/* Does the model take passes of this shape?  -1 and a text that says what does not fit. */
+int model_check_shape (const struct model *m, const struct nn_shape *shape, struct mg_error *err);
+
+/* Before a pass of this shape, which fits, through a slot: give the tensors of its layers the live
+ * rows, and the places of parts of inputs, that they have in such passes.
  */
 void model_shape_slot (struct model *m, const struct nn_shape *shape, int chunk, int slot);
 

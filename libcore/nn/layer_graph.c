@@ -152,6 +152,11 @@ size_t layer_graph_bytes (const struct layer_graph *g)
     return sizeof (*g) + graph_bytes (g->graph);
 }
 
+size_t layer_graph_device_bytes (const struct layer_graph *g)
+{
+    return graph_device_bytes (g->graph);
+}
+
 /* --- replay --- */
 
 static int changed (const struct layer_graph *g, int phase, const char *name, const char *what,

@@ -27,9 +27,10 @@ void layer_graph_destroy (struct layer_graph *g); /* NULL is allowed; keeps errn
 int layer_graph_replay (const struct layer_graph *g, const struct pass *pass,
                         struct mg_error *err);
 
-/* graph_nodes() and graph_bytes() */
+/* graph_nodes(), graph_bytes() and graph_device_bytes() */
 size_t layer_graph_nodes (const struct layer_graph *g);
 size_t layer_graph_bytes (const struct layer_graph *g);
+size_t layer_graph_device_bytes (const struct layer_graph *g);
 
 /* The bytes, for one slot and layer, that the captured phases of a specification read and
  * write. */

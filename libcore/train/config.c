@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "libcore/args/other.h"
-#include "libcore/topo/graph_args.h"
 #include "libcore/train/config.h"
 
 static int given (int value)
@@ -297,16 +296,6 @@ const char *run_config_backend (const struct train_args *args)
     return other ? NULL : args->backend;
 }
 
-/* An unknown name is a mistake that is found later. */
-static bool wants_graphs (const struct train_args *args)
-{
-    struct graph_args graphs;
-    struct margs margs;
-
-    train_margs (args, &margs);
-    return graph_args_read (&margs, &graphs, NULL) == 0 && graphs.impl != GRAPH_ARGS_NONE;
-}
-
 /* Rules between the two are checked later. */
 static enum job_transfers set_transfers (const struct train_args *args)
 {
@@ -323,7 +312,6 @@ void run_config_init (struct run_config *c, const struct train_args *args)
                  .optimizer_instances = args->optimizer_instances,
                  .transfers = set_transfers (args),
                  .device = args->device,
-                 .graphs = wants_graphs (args),
                  .comm = run_config_backend (args),
                  .fingerprint = train_args_fingerprint (args),
                  .watch = { .warn_seconds = args->stall_minutes * 60 } },

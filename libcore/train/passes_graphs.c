@@ -186,6 +186,7 @@ bool passes_count_graphs (const struct passes *p, struct model_graphs *sum, doub
         sum->nodes = (int64_t)graph_nodes (p->iteration);
         sum->host_bytes = graph_bytes (p->iteration)
                           + passes_more_staged (p, p->first->shape.microbatches);
+        sum->device_bytes = graph_device_bytes (p->iteration);
     }
     return p->captured;
 }

@@ -278,25 +278,28 @@ int report_plan (struct report *r, struct mg_error *err)
 
 /* In the order of model_graphs. */
 enum { GRAPHS_COUNT, GRAPHS_NODES, GRAPHS_INPUT, GRAPHS_INTERMEDIATE, GRAPHS_HANDOVER,
-       GRAPHS_MEMORY, GRAPHS_TIME, NUM_GRAPHS };
+       GRAPHS_MEMORY, GRAPHS_DEVICE, GRAPHS_TIME, NUM_GRAPHS };
 _Static_assert ((int)NUM_GRAPHS <= (int)REPORT_MAX, "numbers of a rank");
 
 static void print_graphs (const struct report *r, int first, int last)
 {
     const double *row = r->gathered + first * NUM_GRAPHS;
-    double longest = 0;
+    double longest = 0, most = 0;
     char ranks[32];
     FILE *out = r->use.accord->out;
     int n = snprintf (ranks, sizeof (ranks), "rank %d", first);
 
     if (last > first)
         snprintf (ranks + n, sizeof (ranks) - (size_t)n, "-%d", last);
-    for (int i = first; i <= last; i++)
+    for (int i = first; i <= last; i++) {
         longest = fmax (longest, r->gathered[i * NUM_GRAPHS + GRAPHS_TIME]);
+        most = fmax (most, r->gathered[i * NUM_GRAPHS + GRAPHS_DEVICE]);
+    }
     fprintf (out, " graphs of %s | graphs: %.0f | nodes: %.0f | static input bytes: %.0f | "
-             "intermediate bytes: %.0f | hand-over bytes: %.0f | host bytes: %.0f | captured in "
-             "%.1f ms |\n", ranks, row[GRAPHS_COUNT], row[GRAPHS_NODES], row[GRAPHS_INPUT],
-             row[GRAPHS_INTERMEDIATE], row[GRAPHS_HANDOVER], row[GRAPHS_MEMORY], longest);
+             "intermediate bytes: %.0f | hand-over bytes: %.0f | host bytes: %.0f | device "
+             "bytes: %.0f | captured in %.1f ms |\n", ranks, row[GRAPHS_COUNT], row[GRAPHS_NODES],
+             row[GRAPHS_INPUT], row[GRAPHS_INTERMEDIATE], row[GRAPHS_HANDOVER], row[GRAPHS_MEMORY],
+             most, longest);
 }
 
 int report_graphs (struct report *r, const struct model_graphs *graphs, double milliseconds,
@@ -309,6 +312,7 @@ int report_graphs (struct report *r, const struct model_graphs *graphs, double m
         [GRAPHS_INTERMEDIATE] = (double)graphs->intermediate_bytes,
         [GRAPHS_HANDOVER] = (double)graphs->handover_bytes,
         [GRAPHS_MEMORY] = (double)graphs->host_bytes,
+        [GRAPHS_DEVICE] = (double)graphs->device_bytes,
         [GRAPHS_TIME] = milliseconds,
     };
     const double *all = r->gathered;
@@ -319,7 +323,7 @@ int report_graphs (struct report *r, const struct model_graphs *graphs, double m
     for (int first = 0, next; is_speaker (r) && first < world; first = next) {
         next = first + 1;
         while (next < world && memcmp (all + first * NUM_GRAPHS, all + next * NUM_GRAPHS,
-                                       GRAPHS_TIME * sizeof (own[0])) == 0)
+                                       GRAPHS_DEVICE * sizeof (own[0])) == 0)
             next++;
         if (lines++ < MAX_LINES)
             print_graphs (r, first, next - 1);

@@ -570,7 +570,7 @@ cublasStatus_t cublasLtMatmul (cublasLtHandle_t handle, cublasLtMatmulDesc_t d, 
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
     if (!stream || stream->device != *(int *)handle || runtime_device () != *(int *)handle
-        || runtime_enter () != cudaSuccess)
+        || runtime_enter () != cudaSuccess || runtime_check_issue (stream) != cudaSuccess)
         return CUBLAS_STATUS_EXECUTION_FAILED;
     p.workspace = algo.workspace > 0 ? (float *)workspace : nullptr;
     if (p.workspace)

@@ -3,7 +3,8 @@
  * The double has the soname and the symbol version of the real library (libcudart.so.13), so host
  * code that was compiled against the toolkit's headers runs with it unchanged.  Its parts:
  * runtime_device.cpp (devices, errors), runtime_memory.cpp, runtime_queue.cpp (operations and
- * the threads that run them), runtime_copy.cpp, runtime_stream.cpp (streams, events, launches).
+ * the threads that run them), runtime_copy.cpp, runtime_stream.cpp (streams, events, launches),
+ * runtime_graph.cpp (captures and graphs).
  * A function of the API that no part has ends the process with one line that names it.
  *
  * Environment, read at the first call:
@@ -34,6 +35,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include <cuda_runtime_api.h>
@@ -127,6 +129,16 @@ struct runtime_op {
 };
 typedef std::shared_ptr<runtime_op> runtime_ref;
 
+struct runtime_capture;
+
+/* The capture that a stream belongs to, or an event's record, and the nodes before what comes next.
+ * Guarded by the lock of the captures.
+ */
+struct runtime_captured {
+    std::shared_ptr<runtime_capture> capture; /* NULL: none */
+    std::set<int> after;
+};
+
 /* A stream of a device.  The legacy stream waits for the blocking ones, and they wait for it. */
 struct CUstream_st {
     int device;
@@ -134,6 +146,7 @@ struct CUstream_st {
     int priority;
     unsigned flags;
     runtime_ref last; /* issued last; guarded by the lock of the queues */
+    struct runtime_captured captured;
 };
 
 /* The stream behind a handle of the API, NULL if there is none: error 400. */
@@ -141,7 +154,10 @@ struct CUstream_st *runtime_stream (cudaStream_t handle);
 struct CUstream_st *runtime_stream_create (int device, bool blocking, int priority);
 void runtime_stream_destroy (struct CUstream_st *stream);
 
-/* Issue 'run' on a stream; 'also' is one more operation that must be done before, or NULL. */
+/* Issue 'run' on a stream; 'also' is one more operation that must be done before, or NULL.  If the
+ * stream captures, 'run' becomes a node of the graph instead, and the result is NULL.  The caller
+ * has asked runtime_check_issue().
+ */
 runtime_ref runtime_submit (struct CUstream_st *stream, std::function<cudaError_t ()> run,
                             bool on_host = false, runtime_ref also = nullptr);
 /* Block until an operation is done; NULL is done. */
@@ -152,5 +168,50 @@ bool runtime_done (const runtime_ref &op);
 void runtime_wait_device (int device);
 /* The operation that a stream was given last, NULL if none. */
 runtime_ref runtime_last (struct CUstream_st *stream);
+
+/* Graphs.  Work of a capture is a node: it comes after some of the nodes before it. */
+
+struct runtime_node {
+    std::function<cudaError_t ()> run;
+    bool on_host;
+    int device, priority;
+    std::vector<int> before; /* numbers of nodes, all of them smaller than the node's own */
+};
+
+/* The errors of calls that a capture forbids.  An error makes the captures that are concerned
+ * invalid.
+ *   issue: of work on a stream: 901 if the stream's capture is invalid, 906 if the stream is the
+ *          legacy one and a blocking stream of its device captures;
+ *   wait: of a call that waits for a stream or asks for its state: 900, 906;
+ *   unsafe: of a call that may wait for the device, such as cudaMalloc(): 900 if a capture of this
+ *          thread, or a global one of any, is in progress;
+ *   event: of a call that waits for an event or asks for its state: 907, or as unsafe.
+ */
+cudaError_t runtime_check_issue (struct CUstream_st *stream);
+cudaError_t runtime_check_wait (struct CUstream_st *stream);
+cudaError_t runtime_check_unsafe ();
+cudaError_t runtime_check_event (const struct runtime_captured *event);
+
+/* Pageable memory in a copy on this stream: 900 if it captures. */
+cudaError_t runtime_check_pageable (struct CUstream_st *stream);
+
+/* Take work of a stream that captures.  False: the stream does not capture. */
+bool runtime_take (struct CUstream_st *stream, std::function<cudaError_t ()> *run, bool on_host);
+
+/* The place of a stream in its capture, for an event that records it. */
+struct runtime_captured runtime_mark (struct CUstream_st *stream);
+
+/* A stream waits for an event, and one of both is in a capture: the stream joins the capture, or an
+ * error: 902, 905, 906.  *none is set if neither is.
+ */
+cudaError_t runtime_join (struct CUstream_st *stream, const struct runtime_captured *event,
+                          bool recorded, bool *none);
+
+/* A stream is destroyed: its capture becomes invalid. */
+void runtime_leave (struct CUstream_st *stream);
+
+/* Issue all nodes as one operation of the stream, after 'also'; returns the operation. */
+runtime_ref runtime_submit_nodes (struct CUstream_st *stream,
+                                  const std::vector<runtime_node> &nodes, const runtime_ref &also);
 
 #endif /* TESTS_CUDA_RUNTIME_H */

@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <functional>
+#include <thread>
 
 #include <cuda_runtime.h>
 
@@ -313,6 +315,259 @@ static void check_devices ()
     cudaSetDevice (0);
 }
 
+/* Nothing of a capture runs; a launch runs all of it, with the arguments of the capture and what is
+ * in memory at the launch.
+ */
+static void check_graphs ()
+{
+    float *x = nullptr, *pinned = nullptr, value = 2;
+    size_t nodes = 0, before = 0, after = 0, all;
+    cudaStreamCaptureStatus status;
+    unsigned long long id = 0;
+    cudaStream_t one, two, other;
+    cudaEvent_t fork, join;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+
+    cudaMalloc ((void **)&x, BYTES);
+    cudaHostAlloc ((void **)&pinned, BYTES, cudaHostAllocDefault);
+    cudaStreamCreateWithFlags (&one, cudaStreamNonBlocking);
+    cudaStreamCreateWithFlags (&two, cudaStreamNonBlocking);
+    cudaStreamCreateWithFlags (&other, cudaStreamNonBlocking);
+    cudaEventCreateWithFlags (&fork, cudaEventDisableTiming);
+    cudaEventCreateWithFlags (&join, cudaEventDisableTiming);
+    cudaMemset (x, 0, BYTES);
+    cudaDeviceSynchronize ();
+    is_error (cudaStreamBeginCapture (one, cudaStreamCaptureModeThreadLocal), cudaSuccess,
+              "a capture begins");
+    is_error (cudaStreamBeginCapture (one, cudaStreamCaptureModeThreadLocal),
+              cudaErrorIllegalState, "once");
+    report (cudaStreamGetCaptureInfo (one, &status, &id, nullptr, nullptr, nullptr, nullptr)
+                    == cudaSuccess
+                && status == cudaStreamCaptureStatusActive && id > 0,
+            "the stream captures");
+    cudaMemcpyAsync (x, pinned, BYTES, cudaMemcpyHostToDevice, one);
+    cudaEventRecord (fork, one);
+    is_error (cudaStreamWaitEvent (two, fork, 0), cudaSuccess, "a fork");
+    report (cudaStreamIsCapturing (two, &status) == cudaSuccess
+                && status == cudaStreamCaptureStatusActive,
+            "brings a stream into the capture");
+    is_error (launch_add (x, value, two), cudaSuccess, "work of that stream");
+    value = 100;
+    cudaEventRecord (join, two);
+    is_error (cudaStreamWaitEvent (one, join, 0), cudaSuccess, "a join");
+    cudaMemcpyAsync (pinned, x, BYTES, cudaMemcpyDeviceToHost, one);
+    cudaMemsetAsync (x, 0, BYTES, one);
+    is_error (launch_add (x, 7, other), cudaSuccess, "other streams go on");
+    is_error (cudaStreamSynchronize (other), cudaSuccess, "and can be waited for");
+    is_error (cudaStreamEndCapture (one, &graph), cudaSuccess, "the capture ends");
+    is_error (cudaStreamEndCapture (one, &graph), cudaErrorIllegalState, "once");
+    cudaGetLastError ();
+    is_error (cudaStreamBeginCapture (one, cudaStreamCaptureModeThreadLocal), cudaSuccess,
+              "another one");
+    is_error (cudaStreamEndCapture (one, &graph), cudaSuccess, "without work");
+    report (cudaGraphGetNodes (graph, nullptr, &nodes) == cudaSuccess && nodes == 0,
+            "has no nodes");
+    cudaGraphDestroy (graph);
+    cudaStreamBeginCapture (one, cudaStreamCaptureModeThreadLocal);
+    cudaMemcpyAsync (x, pinned, BYTES, cudaMemcpyHostToDevice, one);
+    cudaEventRecord (fork, one);
+    cudaStreamWaitEvent (two, fork, 0);
+    value = 2;
+    launch_add (x, value, two);
+    value = 100;
+    cudaEventRecord (join, two);
+    cudaStreamWaitEvent (one, join, 0);
+    cudaMemcpyAsync (pinned, x, BYTES, cudaMemcpyDeviceToHost, one);
+    cudaMemsetAsync (x, 0, BYTES, one);
+    cudaStreamEndCapture (one, &graph);
+    report (cudaGraphGetNodes (graph, nullptr, &nodes) == cudaSuccess && nodes == 4,
+            "kernels, copies and sets are nodes, events are not");
+    cudaMemGetInfo (&before, &all);
+    is_error (cudaGraphInstantiate (&exec, graph, 0), cudaSuccess, "a graph that can run");
+    is_error (cudaGraphUpload (exec, one), cudaSuccess, "is on the device");
+    is_error (cudaStreamSynchronize (one), cudaSuccess, "after a while");
+    cudaMemGetInfo (&after, &all);
+    report (after <= before, "where it takes memory");
+    is_error (cudaGraphDestroy (graph), cudaSuccess, "and needs the other one no more");
+    for (int i = 0; i < COUNT; i++)
+        pinned[i] = 1;
+    is_error (cudaGraphLaunch (exec, other), cudaSuccess, "a launch, on a stream of choice");
+    is_error (cudaGraphLaunch (exec, other), cudaSuccess, "and one more");
+    is_error (cudaStreamSynchronize (other), cudaSuccess, "both run");
+    report (all_are (pinned, 5), "one after the other, with the arguments of the capture");
+    is_error (cudaEventQuery (join), cudaErrorCapturedEvent,
+              "nobody can ask for an event of a capture");
+    cudaGetLastError ();
+    is_error (cudaEventRecord (join, other), cudaSuccess, "until it is recorded again");
+    is_error (cudaEventSynchronize (join), cudaSuccess, "outside");
+    is_error (cudaGraphExecDestroy (exec), cudaSuccess, "the end of a graph");
+    cudaStreamDestroy (one);
+    cudaStreamDestroy (two);
+    cudaStreamDestroy (other);
+    cudaEventDestroy (fork);
+    cudaEventDestroy (join);
+    cudaFree (x);
+    cudaFreeHost (pinned);
+}
+
+/* What a call says in a capture, and what the capture ends with. */
+static void refuse (const char *name, cudaStreamCaptureMode mode, unsigned flags, cudaError_t want,
+                    cudaError_t want_end, const std::function<cudaError_t (cudaStream_t)> &call)
+{
+    cudaGraph_t graph = nullptr;
+    cudaError_t e, end;
+    cudaStream_t s;
+
+    cudaStreamCreateWithFlags (&s, flags);
+    cudaStreamBeginCapture (s, mode);
+    e = call (s);
+    end = cudaStreamEndCapture (s, &graph);
+    report (e == want && end == want_end && !graph == (end != cudaSuccess), name);
+    if (e != want || end != want_end)
+        printf ("# got %d, then %d, want %d, then %d\n", e, end, want, want_end);
+    if (graph)
+        cudaGraphDestroy (graph);
+    cudaStreamDestroy (s);
+    cudaGetLastError ();
+}
+
+static const auto own = cudaStreamNonBlocking, mixed = cudaStreamDefault;
+static const auto local = cudaStreamCaptureModeThreadLocal, global = cudaStreamCaptureModeGlobal,
+                  relaxed = cudaStreamCaptureModeRelaxed;
+static const auto good = cudaSuccess, invalid = cudaErrorStreamCaptureInvalidated,
+                  no = cudaErrorStreamCaptureUnsupported;
+
+/* Whose captures forbid an allocation, and to whom. */
+static void check_allocations ()
+{
+    cudaStreamCaptureMode mode = relaxed;
+    float *x = nullptr, *y = nullptr;
+    auto allocate = [&] (cudaStream_t) { return cudaMalloc ((void **)&y, 4); };
+    auto by_another = [&] (cudaStream_t s) {
+        cudaError_t e = good;
+        std::thread ([&] { e = allocate (s); }).join ();
+        return e;
+    };
+
+    cudaMalloc ((void **)&x, BYTES);
+    refuse ("allocation", local, own, no, invalid, allocate);
+    refuse ("allocation, global", global, own, no, invalid, allocate);
+    refuse ("allocation, relaxed", relaxed, own, good, good, allocate);
+    cudaFree (y);
+    refuse ("allocation by another thread", local, own, good, good, by_another);
+    cudaFree (y);
+    refuse ("allocation by another thread, global", global, own, no, invalid, by_another);
+    cudaThreadExchangeStreamCaptureMode (&mode);
+    refuse ("allocation by a relaxed thread", local, own, good, good, allocate);
+    cudaThreadExchangeStreamCaptureMode (&mode);
+    cudaFree (y);
+    refuse ("release", local, own, no, invalid, [&] (cudaStream_t) { return cudaFree (x); });
+    cudaFree (x);
+}
+
+/* Waits, questions, and the legacy stream. */
+static void check_waits ()
+{
+    const auto captured = cudaErrorCapturedEvent;
+    float *x = nullptr, host[COUNT] = { 0 };
+    cudaEvent_t outside, inside;
+
+    cudaMalloc ((void **)&x, BYTES);
+    cudaEventCreateWithFlags (&outside, cudaEventDisableTiming);
+    cudaEventCreateWithFlags (&inside, cudaEventDisableTiming);
+    cudaEventRecord (outside, nullptr);
+    cudaDeviceSynchronize ();
+    refuse ("wait for a stream", relaxed, own, no, invalid, cudaStreamSynchronize);
+    refuse ("question about a stream", relaxed, own, no, invalid, cudaStreamQuery);
+    refuse ("wait for the device", local, own, no, invalid,
+            [] (cudaStream_t) { return cudaDeviceSynchronize (); });
+    refuse ("question about an event", local, own, no, invalid,
+            [&] (cudaStream_t) { return cudaEventQuery (outside); });
+    refuse ("wait for an event inside", relaxed, own, captured, invalid, [&] (cudaStream_t s) {
+        cudaEventRecord (inside, s);
+        return cudaEventSynchronize (inside);
+    });
+    refuse ("question about an event inside", relaxed, own, captured, invalid,
+            [&] (cudaStream_t s) {
+                cudaEventRecord (inside, s);
+                return cudaEventQuery (inside);
+            });
+    refuse ("wait for an event outside", local, own, cudaErrorStreamCaptureIsolation, invalid,
+            [&] (cudaStream_t s) { return cudaStreamWaitEvent (s, outside, 0); });
+    refuse ("the legacy stream", local, mixed, cudaErrorStreamCaptureImplicit, invalid,
+            [&] (cudaStream_t) { return launch_add (x, 1, nullptr); });
+    refuse ("a copy on the legacy stream", relaxed, mixed, cudaErrorStreamCaptureImplicit, invalid,
+            [&] (cudaStream_t) { return cudaMemcpy (host, x, 4, cudaMemcpyDeviceToHost); });
+    refuse ("the legacy stream, of a stream apart", local, own, good, good,
+            [&] (cudaStream_t) { return launch_add (x, 1, nullptr); });
+    cudaDeviceSynchronize ();
+    cudaEventDestroy (inside);
+    cudaEventDestroy (outside);
+    cudaFree (x);
+}
+
+/* Forks, joins and ends. */
+static void check_joins ()
+{
+    cudaGraph_t graph = nullptr;
+    cudaEvent_t inside;
+    cudaStream_t other;
+    float *x = nullptr;
+
+    cudaMalloc ((void **)&x, BYTES);
+    cudaEventCreateWithFlags (&inside, cudaEventDisableTiming);
+    cudaStreamCreateWithFlags (&other, own);
+    is_error (cudaStreamBeginCapture (nullptr, local), no, "no capture of the legacy stream");
+    is_error (cudaStreamEndCapture (other, &graph), cudaErrorIllegalState,
+              "no end without a beginning");
+    cudaGetLastError ();
+    refuse ("work after an error", local, own, invalid, invalid, [&] (cudaStream_t s) {
+        cudaStreamSynchronize (s);
+        return launch_add (x, 1, s);
+    });
+    refuse ("work that is not joined", local, own, good, cudaErrorStreamCaptureUnjoined,
+            [&] (cudaStream_t s) {
+                cudaEventRecord (inside, s);
+                cudaStreamWaitEvent (other, inside, 0);
+                return launch_add (x, 1, other);
+            });
+    refuse ("work after a join", local, own, good, cudaErrorStreamCaptureUnjoined,
+            [&] (cudaStream_t s) {
+                cudaEventRecord (inside, s);
+                cudaStreamWaitEvent (other, inside, 0);
+                cudaEventRecord (inside, other);
+                cudaStreamWaitEvent (s, inside, 0);
+                return launch_add (x, 1, other);
+            });
+    refuse ("the end of another thread", local, own, cudaErrorStreamCaptureWrongThread, good,
+            [&] (cudaStream_t s) {
+                cudaError_t e = good;
+                std::thread ([&] { e = cudaStreamEndCapture (s, &graph); }).join ();
+                return e;
+            });
+    refuse ("the end of another stream", local, own, cudaErrorStreamCaptureUnmatched, invalid,
+            [&] (cudaStream_t s) {
+                cudaEventRecord (inside, s);
+                cudaStreamWaitEvent (other, inside, 0);
+                return cudaStreamEndCapture (other, &graph);
+            });
+    refuse ("two captures", local, own, cudaErrorStreamCaptureMerge, invalid, [&] (cudaStream_t s) {
+        cudaError_t e;
+        cudaStreamBeginCapture (other, local);
+        cudaEventRecord (inside, other);
+        e = cudaStreamWaitEvent (s, inside, 0);
+        report (cudaStreamEndCapture (other, &graph) == invalid, "the other of two captures");
+        return e;
+    });
+    is_error (launch_add (x, 1, other), cudaSuccess, "after all captures, work runs");
+    is_error (cudaDeviceSynchronize (), cudaSuccess, "and can be waited for");
+    cudaGetLastError ();
+    cudaStreamDestroy (other);
+    cudaEventDestroy (inside);
+    cudaFree (x);
+}
+
 /* How a child ends that runs 'f': its exit status, or 128 and the signal. */
 static int end_of (const char *program, const char *name)
 {
@@ -372,6 +627,10 @@ int main (int argc, char **argv)
     check_events ();
     check_legacy ();
     check_devices ();
+    check_graphs ();
+    check_allocations ();
+    check_waits ();
+    check_joins ();
     report (end_of (argv[0], "wrong-address") == 0, "an illegal address is an error for ever");
     if (getenv ("MG_CUDA_NO_KEYS"))
         printf ("ok %d # SKIP this processor has no protection keys\n", ++checks);

@@ -15,8 +15,8 @@ struct plane {
 };
 
 /* Is 'p' what a copy of 'kind' has on its side, and within its allocation? */
-static cudaError_t check_side (struct plane side, size_t width, size_t height, bool want_device,
-                               bool any, const char *name)
+static cudaError_t check_side (struct CUstream_st *stream, struct plane side, size_t width,
+                               size_t height, bool want_device, bool any, const char *name)
 {
     struct runtime_block block;
     size_t size = (height - 1) * side.pitch + width;
@@ -32,7 +32,7 @@ static cudaError_t check_side (struct plane side, size_t width, size_t height, b
     }
     if (!any && (block.kind == RUNTIME_DEVICE) != want_device)
         return cudaErrorInvalidValue;
-    return cudaSuccess;
+    return block.kind == RUNTIME_PAGEABLE ? runtime_check_pageable (stream) : cudaSuccess;
 }
 
 /* Issue a copy; the operation is left in *op. */
@@ -51,13 +51,15 @@ static cudaError_t copy (struct plane to, struct plane from, size_t width, size_
         return cudaErrorInvalidMemcpyDirection;
     if (width == 0 || height == 0)
         return cudaSuccess;
-    e = check_side (to, width, height,
+    e = check_side (stream, to, width, height,
                     kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice, any,
                     "target of a copy");
     if (e == cudaSuccess)
-        e = check_side (from, width, height,
+        e = check_side (stream, from, width, height,
                         kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice, any,
                         "source of a copy");
+    if (e == cudaSuccess)
+        e = runtime_check_issue (stream);
     if (e != cudaSuccess)
         return e;
     *op = runtime_submit (stream, [=] {
@@ -81,7 +83,9 @@ static cudaError_t fill (struct plane to, int value, size_t width, size_t height
         return cudaErrorInvalidResourceHandle;
     if (width == 0 || height == 0)
         return cudaSuccess;
-    e = check_side (to, width, height, true, false, "target of a fill");
+    e = check_side (stream, to, width, height, true, false, "target of a fill");
+    if (e == cudaSuccess)
+        e = runtime_check_issue (stream);
     if (e != cudaSuccess)
         return e;
     *op = runtime_submit (stream, [=] {

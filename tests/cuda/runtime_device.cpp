@@ -371,6 +371,8 @@ cudaError_t cudaDeviceSynchronize (void)
 {
     cudaError_t e = runtime_enter ();
 
+    if (e == cudaSuccess)
+        e = runtime_check_unsafe ();
     if (e == cudaSuccess) {
         runtime_wait_device (current);
         e = runtime_sticky (current);

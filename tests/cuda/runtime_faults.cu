@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <thread>
+
 #include <cuda_runtime.h>
 
 enum { COUNT = 1000, BYTES = COUNT * sizeof (float) };
@@ -336,6 +338,165 @@ static bool host_function_raced ()
     return device_is (x, 1);
 }
 
+/* --- graphs --- */
+
+/* Make a graph of what stream 'one' has captured, and launch it there. */
+static void end_and_launch ()
+{
+    cudaGraphExec_t exec;
+    cudaGraph_t graph;
+
+    need (cudaStreamEndCapture (one, &graph));
+    need (cudaGraphInstantiate (&exec, graph, 0));
+    need (cudaGraphDestroy (graph));
+    need (cudaGraphLaunch (exec, one));
+}
+
+static void begin ()
+{
+    need (cudaStreamBeginCapture (one, cudaStreamCaptureModeThreadLocal));
+}
+
+/* A stream waits for another one, by the event. */
+static void order (cudaStream_t before, cudaStream_t after)
+{
+    need (cudaEventRecord (event, before));
+    need (cudaStreamWaitEvent (after, event, 0));
+}
+
+static bool graph_fork_early ()
+{
+    begin ();
+    if (bad)
+        order (one, two);
+    set (x, 1, one);
+    if (!bad)
+        order (one, two);
+    add (y, x, two);
+    order (two, one);
+    end_and_launch ();
+    return device_is (y, 2);
+}
+
+static bool graph_join_missing ()
+{
+    begin ();
+    order (one, two);
+    set (x, 1, two);
+    if (!bad)
+        order (two, one);
+    end_and_launch ();
+    return device_is (x, 1);
+}
+
+/* An event of a capture tells nobody that a launch is done. */
+static bool graph_event_trusted ()
+{
+    begin ();
+    set (x, 1, one);
+    need (cudaEventRecord (event, one));
+    end_and_launch ();
+    if (!bad)
+        need (cudaEventRecord (event, one));
+    need (cudaStreamWaitEvent (two, event, 0));
+    add (y, x, two);
+    return device_is (y, 2);
+}
+
+/* Another stream of the capture does not wait for a launch. */
+static bool graph_stream_trusted ()
+{
+    begin ();
+    order (one, two);
+    set (x, 1, two);
+    order (two, one);
+    end_and_launch ();
+    if (!bad)
+        order (one, two);
+    add (y, x, two);
+    return device_is (y, 2);
+}
+
+static bool graph_result_early ()
+{
+    begin ();
+    set (x, 1, one);
+    need (cudaMemcpyAsync (pinned, x, BYTES, cudaMemcpyDeviceToHost, one));
+    end_and_launch ();
+    if (!bad)
+        need (cudaStreamSynchronize (one));
+    return all_are (pinned, 1);
+}
+
+/* A copy of a graph reads host memory at each launch, not at the capture. */
+static bool graph_source_changed ()
+{
+    for (int i = 0; i < COUNT; i++)
+        pinned[i] = 1;
+    begin ();
+    need (cudaMemcpyAsync (x, pinned, BYTES, cudaMemcpyHostToDevice, one));
+    if (bad)
+        memset (pinned, 0, BYTES);
+    end_and_launch ();
+    return device_is (x, 1);
+}
+
+static bool graph_pageable ()
+{
+    static float host[COUNT];
+
+    begin ();
+    need (cudaMemcpyAsync (x, bad ? host : pinned, BYTES, cudaMemcpyHostToDevice, one));
+    set (x, 1, one);
+    end_and_launch ();
+    return device_is (x, 1);
+}
+
+static bool graph_memory_freed ()
+{
+    cudaGraphExec_t exec;
+    cudaGraph_t graph;
+
+    begin ();
+    set (y, 1, one);
+    need (cudaStreamEndCapture (one, &graph));
+    need (cudaGraphInstantiate (&exec, graph, 0));
+    if (bad)
+        need (cudaFree (y));
+    need (cudaGraphLaunch (exec, one));
+    need (cudaDeviceSynchronize ());
+    return true;
+}
+
+static bool graph_destroyed ()
+{
+    cudaGraphExec_t exec;
+    cudaGraph_t graph;
+
+    begin ();
+    set (x, 1, one);
+    need (cudaStreamEndCapture (one, &graph));
+    need (cudaGraphInstantiate (&exec, graph, 0));
+    if (bad)
+        need (cudaGraphExecDestroy (exec));
+    need (cudaGraphLaunch (exec, one));
+    return device_is (x, 1);
+}
+
+/* A thread that asks whether work is done, while another one captures. */
+static bool graph_watched ()
+{
+    set (y, 1, two);
+    need (cudaEventRecord (event, two));
+    need (cudaDeviceSynchronize ());
+    need (cudaStreamBeginCapture (one, bad ? cudaStreamCaptureModeGlobal
+                                           : cudaStreamCaptureModeThreadLocal));
+    set (x, 1, one);
+    std::thread ([] { need (cudaEventQuery (event)); }).join ();
+    end_and_launch ();
+    return device_is (x, 1);
+}
+
 static const struct fault {
     const char *name;
     bool (*run) ();
@@ -364,6 +525,16 @@ static const struct fault {
     { "destroyed-event", destroyed_event },
     { "legacy-trusted", legacy_trusted },
     { "host-function-raced", host_function_raced },
+    { "graph-fork-early", graph_fork_early },
+    { "graph-join-missing", graph_join_missing },
+    { "graph-event-trusted", graph_event_trusted },
+    { "graph-stream-trusted", graph_stream_trusted },
+    { "graph-result-early", graph_result_early },
+    { "graph-source-changed", graph_source_changed },
+    { "graph-pageable", graph_pageable },
+    { "graph-memory-freed", graph_memory_freed },
+    { "graph-destroyed", graph_destroyed },
+    { "graph-watched", graph_watched },
 };
 
 int main (int argc, char **argv)

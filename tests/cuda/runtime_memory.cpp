@@ -297,6 +297,8 @@ cudaError_t cudaMalloc (void **out, size_t size)
 {
     cudaError_t e = runtime_enter ();
 
+    if (e == cudaSuccess)
+        e = runtime_check_unsafe ();
     if (e != cudaSuccess)
         return runtime_return (e);
     *out = nullptr;
@@ -312,6 +314,8 @@ cudaError_t cudaFree (void *p)
     cudaError_t e = runtime_enter ();
     struct runtime_block block;
 
+    if (e == cudaSuccess && p)
+        e = runtime_check_unsafe ();
     if (e != cudaSuccess || !p)
         return runtime_return (e);
     if (!runtime_find (p, 0, &block) || block.kind != RUNTIME_DEVICE || block.base != p)
@@ -325,6 +329,8 @@ cudaError_t cudaHostAlloc (void **out, size_t size, unsigned)
 {
     cudaError_t e = runtime_enter ();
 
+    if (e == cudaSuccess)
+        e = runtime_check_unsafe ();
     if (e != cudaSuccess)
         return runtime_return (e);
     *out = nullptr;
@@ -344,6 +350,8 @@ cudaError_t cudaFreeHost (void *p)
 {
     cudaError_t e = runtime_enter ();
 
+    if (e == cudaSuccess && p)
+        e = runtime_check_unsafe ();
     if (e != cudaSuccess || !p)
         return runtime_return (e);
     for (int i = 0; i < runtime_settings ()->devices; i++)
@@ -355,6 +363,8 @@ cudaError_t cudaHostRegister (void *p, size_t size, unsigned)
 {
     cudaError_t e = runtime_enter ();
 
+    if (e == cudaSuccess)
+        e = runtime_check_unsafe ();
     return runtime_return (e != cudaSuccess ? e : runtime_register (runtime_device (), p, size));
 }
 
@@ -362,6 +372,8 @@ cudaError_t cudaHostUnregister (void *p)
 {
     cudaError_t e = runtime_enter ();
 
+    if (e == cudaSuccess)
+        e = runtime_check_unsafe ();
     return runtime_return (e != cudaSuccess ? e : runtime_unregister (p));
 }
 

@@ -157,20 +157,24 @@ static void add_before (const runtime_ref &op, const runtime_ref &before)
     before->next.push_back (op);
 }
 
-runtime_ref runtime_submit (struct CUstream_st *stream, std::function<cudaError_t ()> run,
-                            bool on_host, runtime_ref also)
+/* The following are called with the lock. */
+
+static runtime_ref make (std::function<cudaError_t ()> run, int device, bool on_host, int priority)
 {
     runtime_ref op = std::make_shared<runtime_op> ();
-    locked hold (own->mutex);
 
-    start ();
     op->run = std::move (run);
-    op->device = stream->device;
+    op->device = device;
     op->on_host = on_host;
-    op->priority = stream->priority;
+    op->priority = priority;
     op->number = ++own->issued;
+    return op;
+}
+
+/* The operation comes after all that its stream was given, and is now what was given last. */
+static void follow (const runtime_ref &op, struct CUstream_st *stream)
+{
     add_before (op, stream->last);
-    add_before (op, also);
     if (stream->legacy) {
         for (auto other : own->streams)
             if (other->blocking && other->device == stream->device)
@@ -182,11 +186,59 @@ runtime_ref runtime_submit (struct CUstream_st *stream, std::function<cudaError_
         add_before (op, own->legacy[stream->device].last);
     }
     stream->last = op;
+}
+
+/* All that comes before the operation is known. */
+static void issue (const runtime_ref &op)
+{
     own->open[op->device][op->number] = op;
-    start_thread (queue_of (op), on_host ? -1 : op->device);
+    start_thread (queue_of (op), op->on_host ? -1 : op->device);
     if (op->unmet == 0)
         make_ready (op);
+}
+
+runtime_ref runtime_submit (struct CUstream_st *stream, std::function<cudaError_t ()> run,
+                            bool on_host, runtime_ref also)
+{
+    if (runtime_take (stream, &run, on_host))
+        return nullptr;
+    locked hold (own->mutex);
+    start ();
+    runtime_ref op = make (std::move (run), stream->device, on_host, stream->priority);
+    add_before (op, also);
+    follow (op, stream);
+    issue (op);
     return op;
+}
+
+runtime_ref runtime_submit_nodes (struct CUstream_st *stream,
+                                  const std::vector<runtime_node> &nodes, const runtime_ref &also)
+{
+    std::vector<runtime_ref> ops;
+    locked hold (own->mutex);
+
+    start ();
+    runtime_ref first = make (nullptr, stream->device, false, stream->priority);
+    add_before (first, also);
+    follow (first, stream);
+    for (auto &node : nodes) {
+        runtime_ref op = make (node.run, node.device, node.on_host, node.priority);
+
+        add_before (op, first);
+        for (int i : node.before)
+            add_before (op, ops[i]);
+        ops.push_back (op);
+    }
+    runtime_ref last = make (nullptr, stream->device, false, stream->priority);
+    add_before (last, first);
+    for (auto &op : ops)
+        add_before (last, op);
+    stream->last = last;
+    issue (first);
+    for (auto &op : ops)
+        issue (op);
+    issue (last);
+    return last;
 }
 
 /* An operation and all before it are wanted from now on.  Called with the lock. */

@@ -15,6 +15,7 @@ struct CUevent_st {
     int device;
     bool timing;
     runtime_ref op; /* that records it; NULL: never recorded */
+    struct runtime_captured captured; /* it was recorded last in a capture */
 };
 
 static struct state {
@@ -143,8 +144,10 @@ cudaError_t cudaStreamDestroy (cudaStream_t handle)
 
     if (e == cudaSuccess && (!stream || stream->legacy))
         e = cudaErrorInvalidResourceHandle;
-    if (e == cudaSuccess)
+    if (e == cudaSuccess) {
+        runtime_leave (stream);
         runtime_stream_destroy (stream);
+    }
     return runtime_return (e);
 }
 
@@ -155,6 +158,8 @@ cudaError_t cudaStreamSynchronize (cudaStream_t handle)
 
     if (e == cudaSuccess && !stream)
         e = cudaErrorInvalidResourceHandle;
+    if (e == cudaSuccess)
+        e = runtime_check_wait (stream);
     if (e == cudaSuccess) {
         int device = stream->device;
 
@@ -174,6 +179,8 @@ cudaError_t cudaStreamQuery (cudaStream_t handle)
 
     if (e == cudaSuccess && !stream)
         e = cudaErrorInvalidResourceHandle;
+    if (e == cudaSuccess)
+        e = runtime_check_wait (stream);
     if (e == cudaSuccess)
         e = runtime_done (runtime_last (stream)) ? runtime_sticky (stream->device)
                                                  : cudaErrorNotReady;
@@ -260,11 +267,15 @@ cudaError_t cudaEventRecord (cudaEvent_t event, cudaStream_t handle)
     if (e == cudaSuccess && (!stream || !find_event (event, &found)
                              || found.device != stream->device))
         e = cudaErrorInvalidResourceHandle;
+    if (e == cudaSuccess)
+        e = runtime_check_issue (stream);
     if (e != cudaSuccess)
         return runtime_return (e);
-    runtime_ref op = runtime_submit (stream, nullptr);
+    struct runtime_captured captured = runtime_mark (stream);
+    runtime_ref op = captured.capture ? nullptr : runtime_submit (stream, nullptr);
     std::lock_guard<std::mutex> hold (own->mutex);
     event->op = op;
+    event->captured = captured;
     return cudaSuccess;
 }
 
@@ -273,12 +284,17 @@ cudaError_t cudaStreamWaitEvent (cudaStream_t handle, cudaEvent_t event, unsigne
     cudaError_t e = runtime_enter ();
     struct CUstream_st *stream = runtime_stream (handle);
     struct CUevent_st found;
+    bool none = false;
 
     if (e == cudaSuccess && flags != cudaEventWaitDefault)
         e = cudaErrorInvalidValue;
     if (e == cudaSuccess && (!stream || !find_event (event, &found)))
         e = cudaErrorInvalidResourceHandle;
-    if (e == cudaSuccess && found.op)
+    if (e == cudaSuccess)
+        e = runtime_join (stream, &found.captured, found.op != nullptr, &none);
+    if (e == cudaSuccess && none)
+        e = runtime_check_issue (stream);
+    if (e == cudaSuccess && none && found.op)
         runtime_submit (stream, nullptr, false, found.op);
     return runtime_return (e);
 }
@@ -291,6 +307,8 @@ cudaError_t cudaEventQuery (cudaEvent_t event)
     if (e == cudaSuccess && !find_event (event, &found))
         e = cudaErrorInvalidResourceHandle;
     if (e == cudaSuccess)
+        e = runtime_check_event (&found.captured);
+    if (e == cudaSuccess)
         e = runtime_done (found.op) ? runtime_sticky (found.device) : cudaErrorNotReady;
     return runtime_return (e);
 }
@@ -302,6 +320,8 @@ cudaError_t cudaEventSynchronize (cudaEvent_t event)
 
     if (e == cudaSuccess && !find_event (event, &found))
         e = cudaErrorInvalidResourceHandle;
+    if (e == cudaSuccess)
+        e = runtime_check_event (&found.captured);
     if (e == cudaSuccess) {
         runtime_wait (found.op);
         e = runtime_sticky (found.device);
@@ -316,6 +336,9 @@ cudaError_t cudaEventElapsedTime (float *ms, cudaEvent_t begin, cudaEvent_t end)
 
     if (e != cudaSuccess)
         return runtime_return (e);
+    if (find_event (begin, &a) && find_event (end, &b)
+        && (a.captured.capture || b.captured.capture))
+        return runtime_return (cudaErrorCapturedEvent);
     if (!find_event (begin, &a) || !find_event (end, &b) || !a.op || !b.op || !a.timing
         || !b.timing || a.device != b.device)
         return runtime_return (cudaErrorInvalidResourceHandle);
@@ -334,6 +357,8 @@ cudaError_t cudaLaunchHostFunc (cudaStream_t handle, cudaHostFn_t function, void
         e = cudaErrorInvalidValue;
     if (e == cudaSuccess && !stream)
         e = cudaErrorInvalidResourceHandle;
+    if (e == cudaSuccess)
+        e = runtime_check_issue (stream);
     if (e == cudaSuccess)
         runtime_submit (stream, [function, arg] {
             function (arg);
@@ -420,6 +445,8 @@ cudaError_t cudaLaunchKernelExC (const cudaLaunchConfig_t *config, const void *k
         e = check_launch (config, kernel);
     if (e == cudaSuccess && (!stream || stream->device != runtime_device ()))
         e = cudaErrorInvalidResourceHandle;
+    if (e == cudaSuccess)
+        e = runtime_check_issue (stream);
     if (e == cudaSuccess)
         issue (stream, config, kernel, launch_find (kernel), args);
     return runtime_return (e);

@@ -1,4 +1,4 @@
-/* Graphs: what they repeat, and what a capture refuses. */
+/* Graphs: what they repeat, and what a capture refuses.  On the CPU, or on MG_TEST_DEVICE. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -26,7 +26,8 @@ static struct mg_error err;
 
 static void setup (struct rig *r)
 {
-    const struct device_config config = { .threads = 1, .timeout = 10 };
+    const struct device_config config = { .name = getenv ("MG_TEST_DEVICE"), .threads = 1,
+                                          .timeout = 10 };
 
     *r = (struct rig){ .device = device_create (&config, &err) };
     if (!r->device || !(r->compute = mg_stream_create (r->device, MG_STREAM_COMPUTE, "main", &err))
@@ -61,11 +62,9 @@ static int set (const struct rig *r, struct mg_stream *stream, int at, float val
 
 static float get (const struct rig *r, int at)
 {
-    float value;
-
-    if (device_fetch (r->compute, &value, r->memory + at, sizeof (value), &err) < 0)
+    if (device_fetch (r->compute, r->pinned + N - 1, r->memory + at, sizeof (float), &err) < 0)
         bail_out ("%s", err.text);
-    return value;
+    return r->pinned[N - 1];
 }
 
 static void begin (const struct rig *r)
@@ -94,7 +93,11 @@ static void test_repeats (void)
     graph = graph_end (&err);
     ok (graph && !graph_capturing (), "a graph %s", err.text);
     is_int ((int64_t)graph_nodes (graph), 5, "its nodes");
-    ok (graph_bytes (graph) > 5 * sizeof (struct kern_fill), "its memory");
+    if (device_is_apart (r.device))
+        ok (graph_bytes (graph) > 0 && graph_device_bytes (graph) > 0, "its memory");
+    else
+        ok (graph_bytes (graph) > 5 * sizeof (struct kern_fill)
+                && graph_device_bytes (graph) == 0, "its memory");
     ok (get (&r, 0) == 0 && get (&r, 2) == 0, "nothing has run");
     is_int (set (&r, r.compute, 3, 9), 0, "a call outside runs");
     is_int (graph_replay (graph, &err), 0, "a replay");
@@ -138,6 +141,33 @@ static void test_fork (void)
         err.text);
     mg_event_record (r.join, r.side);
     is_int (mg_stream_wait_event (r.compute, r.join, &err), 0, "until they are recorded again");
+    graph_destroy (graph);
+    teardown (&r);
+}
+
+/* A replay comes after the earlier work of each of its streams, and before the later one. */
+static void test_side_order (void)
+{
+    struct rig r;
+    struct device_graph *graph;
+
+    setup (&r);
+    begin (&r);
+    mg_event_record (r.fork, r.compute);
+    mg_stream_wait_event (r.side, r.fork, &err);
+    device_copy (r.side, r.memory + 1, r.memory, sizeof (float), &err);
+    mg_event_record (r.join, r.side);
+    mg_stream_wait_event (r.compute, r.join, &err);
+    if (!(graph = graph_end (&err)))
+        bail_out ("%s", err.text);
+    for (int round = 1; round <= 3; round++) {
+        r.pinned[0] = (float)round;
+        device_upload (r.side, r.memory, r.pinned, sizeof (float), &err);
+        is_int (graph_replay (graph, &err), 0, "a replay");
+        device_download (r.side, r.pinned + 1, r.memory + 1, sizeof (float), &err);
+        is_int (mg_stream_synchronize (r.side, &err), 0, "between work of its second stream");
+        ok (r.pinned[1] == (float)round, "has the order of that stream");
+    }
     graph_destroy (graph);
     teardown (&r);
 }
@@ -405,9 +435,73 @@ static void test_work (void)
     teardown (&r);
 }
 
+/* --- a device apart --- */
+
+static int sum_columns (const struct rig *r)
+{
+    const struct kern_col_sum k = { .rows = 2, .cols = 2, .x = r->memory, .out = r->memory + 4,
+                                    .dtype = MG_FLOAT32, .grad_dtype = MG_FLOAT32 };
+
+    return kern_col_sum (device_kernels (r->device), &k, r->compute, &err);
+}
+
+/* A stream without reserved scratch memory grows it, which a graph cannot have. */
+static void test_scratch (void)
+{
+    struct rig r;
+    struct device_graph *graph;
+
+    setup (&r);
+    begin (&r);
+    ok (sum_columns (&r) < 0 && errno == EPERM
+            && strstr (err.text, "a graph cannot have an allocation of 8 bytes, scratch memory of "
+                       "stream main"),
+        "scratch memory that is not there is refused: %s", err.text);
+    ok (!graph_finish (-1, &err), "and ends the capture");
+    is_int (sum_columns (&r), 0, "outside it is found");
+    begin (&r);
+    graph = graph_finish (sum_columns (&r), &err);
+    ok (graph && graph_replay (graph, &err) == 0, "and then a graph has it");
+    graph_destroy (graph);
+    teardown (&r);
+}
+
+/* No memory of the device for a graph. */
+static void test_no_memory (void)
+{
+    enum { MOST = 64 };
+    struct rig r;
+    struct device_graph *graph;
+    void *all[MOST];
+    int n = 0;
+
+    setup (&r);
+    for (size_t size = (size_t)1 << 40; size >= 4096 && n < MOST; size /= 2) {
+        while (n < MOST && (all[n] = device_alloc (r.device, size, &err)))
+            n++;
+    }
+    begin (&r);
+    set (&r, r.compute, 0, 3);
+    graph = graph_end (&err);
+    ok (!graph && errno == ENOMEM && strstr (err.text, "a graph: ")
+            && strstr (err.text, "(cudaErrorMemoryAllocation)"),
+        "a graph without memory: %s", err.text);
+    ok (!graph_capturing () && set (&r, r.compute, 4, 2) == 0 && get (&r, 4) == 2,
+        "leaves nothing behind");
+    while (n > 0)
+        device_free (r.device, all[--n]);
+    begin (&r);
+    set (&r, r.compute, 0, 3);
+    graph = graph_end (&err);
+    ok (graph && graph_replay (graph, &err) == 0 && get (&r, 0) == 3, "with memory it runs");
+    graph_destroy (graph);
+    teardown (&r);
+}
+
 /* --- a backend whose libraries capture what is enqueued --- */
 
-static int native_state;
+static int native_state, native_streams;
+static const struct mg_stream *native_first;
 
 static void *native_begin (struct mg_stream *stream, struct mg_error *e)
 {
@@ -416,9 +510,12 @@ static void *native_begin (struct mg_stream *stream, struct mg_error *e)
     return &native_state;
 }
 
-static void *native_instantiate (void *capture, struct mg_error *e)
+static void *native_instantiate (void *capture, struct mg_stream *const *streams, int num_streams,
+                                 struct mg_error *e)
 {
     (void)e;
+    native_streams = num_streams;
+    native_first = streams[0];
     return capture;
 }
 
@@ -441,9 +538,16 @@ static size_t native_bytes (const void *graph)
     return 0;
 }
 
+static size_t native_device_bytes (const void *graph)
+{
+    (void)graph;
+    return 12345;
+}
+
 static const struct graph_ops native = {
     .begin = native_begin, .instantiate = native_instantiate, .destroy = native_destroy,
     .replay = native_replay, .destroy_graph = native_destroy, .bytes = native_bytes,
+    .device_bytes = native_device_bytes,
 };
 
 static void test_native (void)
@@ -468,17 +572,27 @@ static void test_native (void)
     graph = graph_end (&err);
     ok (graph && graph_nodes (graph) == 1 && graph_replay (graph, &err) == 0 && native_state == 1,
         "a graph of its own");
+    ok (native_streams == 1 && native_first == r.compute, "its stream");
+    ok (graph_device_bytes (graph) == 12345, "its memory of the device");
     graph_destroy (graph);
     teardown (&r);
 }
 
 int main (void)
 {
+    const char *device = getenv ("MG_TEST_DEVICE");
+
     test_repeats ();
     test_fork ();
+    test_side_order ();
     test_nested_fork ();
     test_refused ();
     test_order ();
+    if (device && strcmp (device, "cuda") == 0) {
+        test_scratch ();
+        test_no_memory ();
+        return done_testing ();
+    }
     test_work ();
     test_native ();
     return done_testing ();

@@ -352,6 +352,9 @@ static void test_refusals (struct job *job)
     longer.rows++;
     mode.shape = &longer;
     ok (model_forward (a.model, &mode, 0, 0, &err) == -1, "%s", err.text);
+    ok (model_capture (a.model, &mode, 0, 0, false, &err) == -1
+            && strstr (err.text, "the model was planned for"),
+        "nor is it captured: %s", err.text);
     ok (nn_same_counts (&a.model->pool[0].slot[0].live, &live),
         "a pass that is refused leaves the slot as it was");
     errno = 0;
