@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <slurm/spank.h>
 
@@ -178,10 +179,15 @@ static void check_program (const struct plugin *p, int world)
     free (words);
 }
 
+/* A step with --gres=none has no GPUs, whatever its job has. */
 static void read_gpus (struct gpus_request *r)
 {
+    const char *gres = slurmopt_isset ("gres") ? slurmopt_get ("gres") : NULL;
+    bool none = gres && strcasecmp (gres, "none") == 0;
+
     for (int i = 0; i < GPUS_NUM; i++)
-        r->text[i] = slurmopt_isset (gpus_options[i]) ? slurmopt_get (gpus_options[i]) : NULL;
+        r->text[i] = !none && slurmopt_isset (gpus_options[i]) ? slurmopt_get (gpus_options[i])
+                                                               : NULL;
 }
 
 /* srun takes the options of the job around it from variables, and the job's own command has warned

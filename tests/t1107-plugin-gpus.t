@@ -175,6 +175,9 @@ slurm_settle
 run salloc -Q -N1 -n4 --gpus=4 --gpu-bind=none --megatron-tp=2 srun --mpi=none -n2 --megatron-tp=2 sh -c "$say"
 is "$status:$err" "0:" "a step of fewer tasks than the job has GPUs: no warning"
 slurm_settle
+run salloc -Q -N1 -n4 --gpus=2 srun -Q --mpi=none -n4 --gres=none --megatron-tp=2 sh -c "$say"
+is "$status:$(sort -u <<<"$out"):$err" "0:4  none:" "a step without the GPUs of its job"
+slurm_settle
 plugstack tasks_per_gpu=2
 run srun -Q --mpi=none -n4 --gpus-per-node=2 --megatron-tp=2 sh -c "$say"
 is "$status:$(sort -u <<<"$out"):$err" "0:4 0,1 none:" "a site that allows two tasks a GPU"
