@@ -90,6 +90,42 @@ static int set_min_placement (struct conf *conf, const char *name, const char *t
     return set_policy (&conf->min_placement, name, text, err);
 }
 
+static int set_gpus (struct conf *conf, const char *name, const char *text,
+                     struct mg_error *err)
+{
+    static const char *const names[] = {
+        [CONF_GPUS_OFF] = "off",
+        [CONF_GPUS_OPTIONAL] = "optional",
+        [CONF_GPUS_REQUIRED] = "required",
+    };
+    char printable[40];
+
+    for (int i = CONF_GPUS_OFF; i <= CONF_GPUS_REQUIRED; i++) {
+        if (strcmp (names[i], text) == 0) {
+            conf->gpus = i;
+            return 0;
+        }
+    }
+    order_copy_printable (printable, text, sizeof (printable));
+    return mg_error_set (err, EINVAL, "%s: \"%s\" is not off, optional or required", name,
+                         printable);
+}
+
+static int set_tasks_per_gpu (struct conf *conf, const char *name, const char *text,
+                              struct mg_error *err)
+{
+    return parse_int (name, text, 1, CONF_TASKS_PER_GPU_MAX, &conf->tasks_per_gpu, err);
+}
+
+static int set_nvlink_domain (struct conf *conf, const char *name, const char *text,
+                              struct mg_error *err)
+{
+    if (*text)
+        return parse_int (name, text, 1, GEOMETRY_SIZE_MAX, &conf->nvlink_domain, err);
+    conf->nvlink_domain = 0;
+    return 0;
+}
+
 /* The option that sets "tp", for the key "default_tp" or "max_tp". */
 static enum option_id option_of (const char *name)
 {
@@ -136,6 +172,10 @@ const struct conf_key conf_keys[CONF_NUM_KEYS] = {
       .set = set_placement },
     { .name = "min_placement", .value = "allow|warn|refuse", .initial = "allow",
       .set = set_min_placement },
+    { .name = "gpus", .value = "off|optional|required", .initial = "optional",
+      .set = set_gpus },
+    { .name = "tasks_per_gpu", .value = "N", .initial = "1", .set = set_tasks_per_gpu },
+    { .name = "nvlink_domain", .value = "N", .initial = "", .set = set_nvlink_domain },
     { .name = "default_tp", .value = "N", .initial = "", .set = set_default },
     { .name = "default_cp", .value = "N", .initial = "", .set = set_default },
     { .name = "default_ep", .value = "N", .initial = "", .set = set_default },

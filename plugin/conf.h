@@ -10,7 +10,15 @@
 
 enum {
     CONF_ADDR_MAX = 256,
+    CONF_TASKS_PER_GPU_MAX = 64,
     CONF_PORT_SPAN = 2048, /* MASTER_PORT is in [master_port_base, + CONF_PORT_SPAN) */
+};
+
+/* What the GPUs of a job must be. */
+enum conf_gpus {
+    CONF_GPUS_OFF,      /* they are not looked at */
+    CONF_GPUS_OPTIONAL, /* if a job asks for GPUs, they suffice for its tasks */
+    CONF_GPUS_REQUIRED, /* the same, and a job without GPUs is refused */
 };
 
 struct conf {
@@ -20,6 +28,9 @@ struct conf {
     char master_addr[CONF_ADDR_MAX]; /* MASTER_ADDR; "%n" stands for the node's name */
     enum placement placement;     /* policy if the user gives none */
     enum placement min_placement; /* the least strict policy that users may choose */
+    enum conf_gpus gpus;
+    int tasks_per_gpu; /* tasks that may share a GPU, 1 or more */
+    int nvlink_domain; /* GPUs that NVLink joins, 0: not known */
     char preset[OPTION_NUM][GEOMETRY_ORDER_MAX]; /* defaults of sizes and order for jobs
                                                     that give other sizes; "": none */
     int limit[OPTION_NUM]; /* largest size, 0: none */
@@ -33,7 +44,7 @@ struct conf_key {
     int (*set) (struct conf *conf, const char *name, const char *text,
                 struct mg_error *err);
 };
-enum { CONF_NUM_KEYS = 19 };
+enum { CONF_NUM_KEYS = 22 };
 extern const struct conf_key conf_keys[CONF_NUM_KEYS];
 
 /* The defaults. */

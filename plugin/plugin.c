@@ -6,6 +6,7 @@
 #include "plugin/plugin.h"
 
 const char plugin_refused[] = "SLURM_SPANK_MEGATRON_REFUSED";
+const char plugin_strict[] = "SLURM_SPANK_MEGATRON_STRICT";
 
 void plugin_read_conf (struct plugin *p, int ac, char **av)
 {

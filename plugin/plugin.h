@@ -29,6 +29,11 @@ struct plugin {
  */
 extern const char plugin_refused[];
 
+/* A variable by which srun tells the nodes that a user typed the options of this step, so that a
+ * task without a GPU is refused and not only warned of.  Tasks do not get it.
+ */
+extern const char plugin_strict[];
+
 /* Read the arguments in plugstack.conf.  An invalid argument is ignored and described in
  * p->conf_error: a typing error must not stop the jobs of a site.
  */

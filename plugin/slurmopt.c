@@ -191,6 +191,16 @@ int slurmopt_world (bool allocator)
     return per_node ? multiply (allocator, per_node) : 0;
 }
 
+int slurmopt_most_nodes (void)
+{
+    const char *text = slurmopt_get ("nodes");
+    int least, most, fields = text ? sscanf (text, "%d-%d", &least, &most) : 0;
+
+    if (fields == 1)
+        most = least;
+    return fields >= 1 && most >= 1 && most <= GEOMETRY_SIZE_MAX ? most : 0;
+}
+
 bool slurmopt_layout (bool allocator, int *nodes, int *tasks_per_node)
 {
     bool fixed;

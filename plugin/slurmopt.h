@@ -29,6 +29,9 @@ void slurmopt_set_default (const char *name, const char *value);
  */
 int slurmopt_world (bool allocator);
 
+/* Returns a number of nodes that the job or step does not exceed, 0 if none is certain. */
+int slurmopt_most_nodes (void);
+
 /* True if the options put the same number of tasks on every node, for certain.  The two
  * numbers are then set, and their product is slurmopt_world().
  */

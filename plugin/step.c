@@ -226,6 +226,34 @@ static int check_placement (const struct plugin *p, const struct task *t,
     return 0;
 }
 
+/* GPUs of this node that the step has, which only Slurm's controller decides.  A step without GPUs
+ * has no such variable.
+ */
+static int check_gpus (const struct plugin *p, spank_t sp, const struct task *t, bool strict,
+                       struct mg_error *err)
+{
+    int share = p->conf.tasks_per_gpu, gpus = 0;
+
+    if (p->conf.gpus == CONF_GPUS_OFF)
+        return 0;
+    if (get_env_int (sp, "SLURM_GPUS_ON_NODE", &gpus) < 0 || gpus == 0) {
+        if (p->conf.gpus == CONF_GPUS_OPTIONAL)
+            return 0;
+        mg_error_set (err, EDOM, "the step has no GPUs on node %u of its nodes, and this site "
+                      "wants one for every task", t->node);
+    } else if (t->local_size > (int64_t)gpus * share)
+        mg_error_set (err, EDOM, "%u tasks on node %u of the step have %d GPU%s; at most %d task%s "
+                      "a GPU %s allowed here", t->local_size, t->node, gpus, gpus == 1 ? "" : "s",
+                      share, share == 1 ? "" : "s", share == 1 ? "is" : "are");
+    else
+        return 0;
+    if (strict)
+        return -1;
+    if (t->local_rank == 0)
+        slurm_spank_log ("megatron: warning: %s", err->text);
+    return 0;
+}
+
 static int set_environment (const struct plugin *p, spank_t sp, const struct task *t,
                             const struct geometry *g, struct mg_error *err)
 {
@@ -271,12 +299,15 @@ void step_task_init (struct plugin *p, spank_t sp)
     struct task t = { .first = 0 };
     struct geometry g;
     char refused[8];
+    bool strict;
 
     if (options_origin (&p->options) == OPTION_UNSET || special_step (sp))
         return;
     // srun has said why, and ends with the right status
     if (spank_getenv (sp, plugin_refused, refused, sizeof (refused)) == ESPANK_SUCCESS)
         _Exit (0);
+    strict = is_set (sp, plugin_strict);
+    spank_unsetenv (sp, plugin_strict);
     plugin_apply_presets (p);
     g = p->options.geometry;
     if (task_read (sp, &t, &err) < 0)
@@ -285,8 +316,11 @@ void step_task_init (struct plugin *p, spank_t sp)
     if (options_error (&p->options))
         refuse (options_error (&p->options), t.first == 0);
     g.world = t.world;
-    if (geometry_validate (&g, NULL) == 0 && conf_check_limits (&p->conf, &g, NULL) == 0
-        && set_environment (p, sp, &t, &g, &err) < 0)
-        refuse (err.text, errno != EDOM || t.first == 0); // EDOM: the same on every task
+    if (geometry_validate (&g, NULL) == 0 && conf_check_limits (&p->conf, &g, NULL) == 0) {
+        if (check_gpus (p, sp, &t, strict, &err) < 0)
+            refuse (err.text, t.local_rank == 0);
+        if (set_environment (p, sp, &t, &g, &err) < 0)
+            refuse (err.text, errno != EDOM || t.first == 0); // EDOM: the same on every task
+    }
     task_destroy (&t);
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <slurm/spank.h>
 
@@ -18,6 +19,7 @@
 #include "libcore/topo/place.h"
 #include "plugin/cmdline.h"
 #include "plugin/contract.h"
+#include "plugin/gpus.h"
 #include "plugin/model.h"
 #include "plugin/slurmopt.h"
 #include "plugin/special.h"
@@ -177,14 +179,97 @@ static void check_program (const struct plugin *p, int world)
     free (words);
 }
 
-/* Groups against node borders, tasks[i] tasks on node i. */
+/* A step with --gres=none has no GPUs, whatever its job has. */
+static void read_gpus (struct gpus_request *r)
+{
+    const char *gres = slurmopt_isset ("gres") ? slurmopt_get ("gres") : NULL;
+    bool none = gres && strcasecmp (gres, "none") == 0;
+
+    for (int i = 0; i < GPUS_NUM; i++)
+        r->text[i] = !none && slurmopt_isset (gpus_options[i]) ? slurmopt_get (gpus_options[i])
+                                                               : NULL;
+}
+
+/* srun takes the options of the job around it from variables, and the job's own command has warned
+ * of them.
+ */
+static bool is_inside (const struct plugin *p)
+{
+    return !p->allocator && (getenv ("SLURM_JOB_ID") || slurmopt_isset ("jobid"));
+}
+
+/* GPUs against tasks, before anything is queued.  The GPUs that a job really has on each node are
+ * looked at in its tasks.
+ */
+static void check_gpus (const struct plugin *p, int world)
+{
+    struct gpus_tasks tasks = { .world = world, .nodes = slurmopt_most_nodes () };
+    int share = p->conf.tasks_per_gpu, nodes;
+    struct gpus_request r;
+    struct mg_error err;
+
+    if (p->conf.gpus == CONF_GPUS_OFF || !is_strict (p))
+        return;
+    if (!slurmopt_layout (p->allocator, &nodes, &tasks.per_node))
+        tasks.per_node = 0;
+    read_gpus (&r);
+    if (gpus_check (&r, &tasks, share, &err) < 0)
+        fail (err.text);
+    if (is_inside (p))
+        return;
+    // with --exclusive a job may get all that its nodes have
+    if (p->conf.gpus == CONF_GPUS_REQUIRED && !gpus_asked (&r) && !slurmopt_isset ("exclusive"))
+        fail ("this site wants a GPU for every task; use --gpus-per-task=1");
+    for (int i = 0; i < GPUS_NUM_WARNINGS; i++) {
+        if (gpus_warn (&r, &tasks, share, i, &err))
+            slurm_info ("megatron: warning: %s", err.text);
+    }
+}
+
+/* True if the job has GPUs, as far as its options and the environment of its script tell. */
+static bool has_gpus (void)
+{
+    struct gpus_request r;
+
+    read_gpus (&r);
+    return gpus_asked (&r) || getenv ("SLURM_GPUS_ON_NODE");
+}
+
+/* True if a tensor-parallel group leaves its NVLink domain; 'text' is then one line.  'joins' is
+ * set if a domain is several nodes.
+ */
+static bool leaves_domain (const struct plugin *p, const struct grid *grid, const int *tasks,
+                           int nnodes, bool *joins, struct mg_error *text)
+{
+    int64_t size = (int64_t)p->conf.nvlink_domain * p->conf.tasks_per_gpu;
+    struct place_split split;
+    int n, *domains;
+    bool leaves;
+
+    *joins = false;
+    if (size == 0 || size > GEOMETRY_SIZE_MAX || !has_gpus ()
+        || !(domains = place_domains (tasks, nnodes, (int)size, &n)))
+        return false;
+    *joins = n < nnodes;
+    leaves = place_find_split (grid, domains, n, &split) == 1 && split.kind == GROUP_TP;
+    free (domains);
+    if (leaves)
+        place_describe_domains (grid, &split, p->conf.nvlink_domain, text->text,
+                                sizeof (text->text));
+    return leaves;
+}
+
+/* Groups against node borders and NVLink domains, tasks[i] tasks on node i.  Where a domain is
+ * several nodes, only its border is worth a warning.
+ */
 static void check_placement (struct plugin *p, const int *tasks, int nnodes,
                              const char *list, bool warn)
 {
     enum placement policy = conf_placement (&p->conf, &p->options);
     struct geometry g = p->options.geometry;
     struct grid *grid = NULL;
-    struct mg_error text = { .text = "" };
+    struct mg_error text = { .text = "" }, domain = { .text = "" };
+    bool joins, leaves;
 
     if (policy == PLACEMENT_ALLOW || (g.tp == 1 && g.cp == 1))
         return;
@@ -193,12 +278,15 @@ static void check_placement (struct plugin *p, const int *tasks, int nnodes,
         g.world += tasks[i];
     if (!(grid = grid_create (&g, NULL)))
         return;
-    if (split_describe (grid, tasks, nnodes, list, &text)) {
+    leaves = leaves_domain (p, grid, tasks, nnodes, &joins, &domain);
+    if ((policy == PLACEMENT_REFUSE || !joins)
+        && split_describe (grid, tasks, nnodes, list, &text)) {
         if (policy == PLACEMENT_REFUSE)
             fail_step (p, text.text);
         else if (warn)
             slurm_info ("megatron: warning: %s", text.text);
-    }
+    } else if (leaves && warn)
+        slurm_info ("megatron: warning: %s", domain.text);
     grid_destroy (grid);
 }
 
@@ -249,6 +337,7 @@ void submit_post_opt (struct plugin *p)
     check_values (p);
     if (check (p, world, &err) == 0) {
         check_program (p, world);
+        check_gpus (p, world);
         check_early_placement (p);
     } else if (is_strict (p) // of a heterogeneous job this is but one component
                && !(cmdline_is_het (p->allocator) && check (p, 0, &err) == 0))
@@ -324,6 +413,8 @@ void submit_user_init (struct plugin *p, spank_t sp)
         return;
     world = step_world (sp);
     if (check (p, world, &err) == 0) {
+        if (is_strict (p))
+            setenv (plugin_strict, "1", 1);
         check_step_program (p, sp, world);
         if (!p->refused)
             check_step_placement (p, world);

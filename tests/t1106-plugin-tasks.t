@@ -11,7 +11,7 @@
 . "$MG_SRCDIR/tests/lib/slurm.sh"
 
 [ -f "$MG_BUILDDIR/plugin/.libs/megatron.so" ] || skip_all "the plugin is not part of this build"
-slurm_start 4 8 -g 4
+slurm_start 4 8 -g 4 --plugin-args gpus=off # GPUs against tasks: t1107
 for node in 0 1; do
     scontrol update NodeName=n$node AvailableFeatures=f$node ActiveFeatures=f$node
 done

@@ -46,6 +46,67 @@ like "$out" '^\{"ok":false,"version":"[0-9.a-z-]+","slurm_headers":"[^"]+","plac
     "as JSON"
 is "$(wc -l <<<"$out")" 1 "in one line"
 
+# ---- GPUs, links, adapters, NCCL, as the system tells of them ------------------------------
+
+# gpu_node NAME DRIVER GPUS NVLINK RATE: a root with a driver, GPUs and an adapter, and an nvidia-smi
+# whose GPUs are joined by NVLINK.
+gpu_node() {
+    local root=$TEST_DIR/$1 i k
+    mkdir -p "$root/bin" "$root/sys/class/infiniband/mlx5_"{0,1}/ports/1
+    mkdir -p "$root/proc/driver/nvidia/gpus"
+    printf 'NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  %s  Release Build\nGCC version: 12\n' "$2" \
+        >"$root/proc/driver/nvidia/version"
+    {
+        echo '#!/bin/sh'
+        echo "$(command -v cat) <<EOF"
+        for ((i = 0; i < $3; i++)); do printf '\tGPU%d' $i; done
+        printf '\tNIC0\tCPU Affinity\n'
+        for ((i = 0; i < $3; i++)); do
+            mkdir -p "$root/proc/driver/nvidia/gpus/0000:0$i:00.0"
+            printf 'Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 16\n' \
+                >"$root/proc/driver/nvidia/gpus/0000:0$i:00.0/information"
+            printf 'GPU%d' $i
+            for ((k = 0; k < $3; k++)); do
+                if [ $k = $i ]; then printf '\t X '; else printf '\t%s' "$4"; fi
+            done
+            printf '\tNODE\t0-31\n'
+        done
+        printf 'NIC0\tNODE\tNODE\t X \n\nLegend:\n  NV#  = NVLink\n'
+        echo EOF
+    } >"$root/bin/nvidia-smi"
+    chmod +x "$root/bin/nvidia-smi"
+    echo '4: ACTIVE' >"$root/sys/class/infiniband/mlx5_0/ports/1/state"
+    echo "$5" >"$root/sys/class/infiniband/mlx5_0/ports/1/rate"
+    echo '1: DOWN' >"$root/sys/class/infiniband/mlx5_1/ports/1/state"
+    echo '10 Gb/sec (4X SDR)' >"$root/sys/class/infiniband/mlx5_1/ports/1/rate"
+}
+gpu_node rack1 570.86.15 4 NV18 '400 Gb/sec (4X NDR)'
+gpu_node rack2 535.161.08 3 SYS '200 Gb/sec (4X HDR)'
+run env MG_TEST_ROOT="$TEST_DIR/rack1" PATH="$TEST_DIR/rack1/bin" "$megatron" doctor
+like "$out" 'ok    driver       NVIDIA driver 570\.86\.15'$'\n' "the driver"
+like "$out" 'ok    gpus         4 x NVIDIA H100 80GB HBM3'$'\n' "its GPUs"
+like "$out" 'ok    links        NVLink joins 6 of 6 pairs of GPUs'$'\n' "their links"
+like "$out" 'ok    nics         mlx5_0 400 Gb/sec \(4X NDR\), mlx5_1 DOWN'$'\n' "adapters, one of them down"
+run env MG_TEST_ROOT="$TEST_DIR/rack2" PATH="$TEST_DIR/rack2/bin" "$megatron" doctor
+like "$out" 'NVLink joins 0 of 3 pairs of GPUs' "GPUs without NVLink"
+rm -rf "$TEST_DIR"/rack2/proc/driver/nvidia/gpus/*
+run env MG_TEST_ROOT="$TEST_DIR/rack2" PATH="$TEST_DIR/empty" "$megatron" doctor
+is "$(verdict driver) $(verdict gpus) $(verdict links)" "ok warn " "a driver without GPUs, and no nvidia-smi"
+gpu_node rack2 535.161.08 3 SYS '200 Gb/sec (4X HDR)'
+printf '#!/bin/sh\nprintf "\\nGPU0 GPUGPU0\\nGPU1"\nexit 1\n' >"$TEST_DIR/rack2/bin/nvidia-smi"
+run env MG_TEST_ROOT="$TEST_DIR/rack2" PATH="$TEST_DIR/rack2/bin" "$megatron" doctor
+is "$(verdict gpus)$(verdict links)" ok "an nvidia-smi that fails"
+run env MG_TEST_ROOT="$TEST_DIR/empty" PATH="$TEST_DIR/empty" "$megatron" doctor
+is "$(verdict driver)$(verdict gpus)$(verdict links)$(verdict nics)" "" "a machine without them"
+mkdir -p nccl
+printf 'int ncclGetVersion (int *v) { *v = 22703; return 0; }\n' >nccl.c
+if ${CC:-cc} -shared -fPIC -o nccl/libnccl.so.2 nccl.c 2>/dev/null; then
+    run env LD_LIBRARY_PATH="$TEST_DIR/nccl" PATH="$TEST_DIR/empty" "$megatron" doctor
+    like "$out" 'ok    nccl         NCCL 2\.27\.3'$'\n' "the NCCL that the linker finds"
+else
+    skip 1 "there is no compiler"
+fi
+
 # ---- usage ----------------------------------------------------------------------------
 
 run "$megatron" doctor --help
@@ -90,7 +151,7 @@ doctor() {
 }
 opts='      --megatron-tp=N  [megatron] x'
 if [ "$version" = none ]; then
-    skip 24 "this build has no plugin"
+    skip 31 "this build has no plugin"
 else
     fake "slurm $version" "$opts" "MPI: none pmix pmix_v4" "$version"
     doctor
@@ -143,6 +204,31 @@ else
     doctor --nodes n1,n2 --json
     is "$(grep -o '"where":"n[1-3]"' <<<"$out" | sort | tr '\n' ' ')" \
         '"where":"n1" "where":"n2" ' "lines of two nodes that are mixed are put together"
+    doctor --nodes n1,n2
+    told "which are alike" alike ok 'driver, GPUs, links, adapters and NCCL are the same on 2 nodes'
+
+    # nodes N1=ROOT N2=ROOT: what the doctor then sees of both.
+    nodes() {
+        local pair
+        for pair in "$@"; do
+            run env SLURMD_NODENAME="${pair%=*}" MG_TEST_ROOT="$TEST_DIR/${pair#*=}" \
+                PATH="$TEST_DIR/${pair#*=}/bin" "$megatron" doctor --on-node \
+                "$("$megatron" --version | head -n 1)"
+            echo "$out" >"${pair%=*}.lines"
+        done
+        doctor --nodes n1,n2
+        between=$(sed -n '/^between nodes$/,$p' <<<"$out")
+    }
+    nodes n1=rack1 n2=rack1
+    like "$between" '^between nodes'$'\n''  ok    alike ' "two nodes of one kind"
+    nodes n1=rack1 n2=rack2
+    like "$between" 'warn  driver       differs: NVIDIA driver 570\.86\.15 on n1; NVIDIA driver 535\.161\.08 on n2'$'\n'' +-> install one driver' \
+        "nodes with different drivers" || diag "$between"
+    like "$between" 'warn  gpus         differs: 4 x NVIDIA H100 80GB HBM3 on n1; 3 x NVIDIA H100 80GB HBM3 on n2' \
+        "a node that has lost a GPU"
+    like "$between" 'warn  links        differs: NVLink joins 6 of 6 pairs of GPUs on n1; none on n2' "and its links"
+    like "$between" 'warn  nics         differs: mlx5_0 400 Gb/sec \(4X NDR\), mlx5_1 DOWN on n1; mlx5_0 200 ' \
+        "a slower adapter"
     printf '#!/bin/sh\necho "srun: error: no conf" >&2\nexit 1\n' > fake/srun
     doctor
     told "an srun that does not work" slurm fail 'does not work here: srun: error: no conf'
@@ -167,6 +253,7 @@ is "$status:$(grep -c '^n[0-2]$' <<<"$out")" \
 run "$megatron" doctor --nodes 'n[0,2]'
 is "$(grep -E '^n[0-2]$' <<<"$out" | sort | tr '\n' ' ')$(grep -cE '^  ok +plugin +the plugin gave this task' <<<"$out")" \
     "n0 n2 2" "two nodes, where the plugin is"
+like "$out" $'\nbetween nodes\n  ok    alike ' "which are alike, being this machine"
 is "$(grep -cE '^  ok +master +MASTER_ADDR 127\.0\.0\.1 is 127\.0\.0\.1' <<<"$out")" 2 \
     "whose MASTER_ADDR has an address"
 printf '#!/bin/sh\nexec %s doctor --json\n' "$megatron" > job

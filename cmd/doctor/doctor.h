@@ -28,6 +28,17 @@ bool doctor_check_slurm (json_t *findings);
 /* Check this process and this machine: library, modules, limits, CPUs. */
 void doctor_check_machine (json_t *findings);
 
+/* Check what NVIDIA's driver, nvidia-smi, the system and the dynamic linker tell of GPUs, their
+ * links, network adapters and NCCL.  Nothing is added about what is not there.  Waits for
+ * nvidia-smi up to 20 seconds.
+ */
+void doctor_check_hardware (json_t *findings);
+
+/* Compare findings of doctor_check_hardware() between the nodes places[first..], and add an object
+ * {"where", "checks"} about the result, if there are two nodes or more.
+ */
+void doctor_compare (json_t *places, size_t first);
+
 /* Check the same, and things that only a task of a step can check: whether the plugin and
  * PMIx reached the task, whether its command has the version 'version', whether
  * MASTER_ADDR has an address.

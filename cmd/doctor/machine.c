@@ -345,6 +345,7 @@ void doctor_check_machine (json_t *findings)
     check_shm (findings);
     check_cpus (findings);
     check_devices (findings);
+    doctor_check_hardware (findings);
 }
 
 void doctor_check_task (json_t *findings, const char *version)

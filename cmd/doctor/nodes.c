@@ -151,6 +151,7 @@ static void run_step (json_t *places, char **argv, int wanted)
     struct mg_error err;
     struct run run;
     char text[400];
+    size_t first;
     int seen;
 
     if (run_program (argv, STEP_SECONDS, &run, &err) < 0) {
@@ -158,7 +159,9 @@ static void run_step (json_t *places, char **argv, int wanted)
                    "are the nodes up and free? sinfo and squeue tell", err.text);
         return;
     }
+    first = json_array_size (places);
     seen = read_reports (places, run.out);
+    doctor_compare (places, first);
     if (run.status != 0 || seen == 0 || seen < wanted) {
         snprintf (text, sizeof (text), "%d of %d nodes answered, srun ended with %d: %.*s", seen,
                   wanted > seen ? wanted : seen, run.status, (int)strcspn (run.err, "\n"),

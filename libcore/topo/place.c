@@ -135,6 +135,37 @@ int place_node_of (const int *tasks, int nnodes, int rank)
     return -1;
 }
 
+int *place_domains (const int *tasks, int nnodes, int size, int *n)
+{
+    int64_t total = 0;
+    bool cut = false;
+    int *domains;
+
+    *n = 0;
+    for (int i = 0; i < nnodes; i++) {
+        if (tasks[i] < 1 || size < 1) {
+            errno = EINVAL;
+            return NULL;
+        }
+        total += 1 + tasks[i] / size;
+        cut = cut || tasks[i] > size;
+    }
+    if (!(domains = malloc ((total ? total : 1) * sizeof (*domains))))
+        return NULL;
+    for (int i = 0; i < nnodes; i++) {
+        int left = tasks[i];
+
+        if (!cut && *n > 0 && domains[*n - 1] + left <= size) {
+            domains[*n - 1] += left;
+            continue;
+        }
+        for (; left > size; left -= size)
+            domains[(*n)++] = size;
+        domains[(*n)++] = left;
+    }
+    return domains;
+}
+
 int place_count_split (const struct grid *grid, enum group_kind kind, const int *tasks,
                        int nnodes, int *first)
 {

@@ -21,6 +21,12 @@ int place_logical_rank (const int *tasks, int nnodes, int node, int local);
 /* Node that holds logical rank 'rank', -1 and EINVAL if none. */
 int place_node_of (const int *tasks, int nnodes, int rank);
 
+/* Cut the tasks of every node into domains of 'size' tasks or, if no node has more tasks than
+ * 'size', join neighbouring nodes up to 'size' tasks.  Returns a new array of *n counts, which
+ * the caller frees, or NULL with errno EINVAL (a count or 'size' below 1) or ENOMEM.
+ */
+int *place_domains (const int *tasks, int nnodes, int size, int *n);
+
 /* Count the groups of 'kind' that have members on more than one node; *first (may be
  * NULL) is the index of the first such group, or -1.  O(groups + nodes).  Returns -1 and
  * EINVAL if 'tasks' does not add up to the grid's world.
@@ -49,5 +55,11 @@ int place_find_split (const struct grid *grid, const int *tasks, int nnodes,
 void place_describe_split (const struct grid *grid, int nnodes,
                            const struct place_split *split, const char *first,
                            const char *last, char *text, size_t n);
+
+/* Write one line of at most n - 1 characters about tensor-parallel groups that leave their NVLink
+ * domain of 'gpus' GPUs: 'split' was found in domains instead of nodes.
+ */
+void place_describe_domains (const struct grid *grid, const struct place_split *split, int gpus,
+                             char *text, size_t n);
 
 #endif /* LIBCORE_TOPO_PLACE_H */

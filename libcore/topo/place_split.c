@@ -103,3 +103,15 @@ void place_describe_split (const struct grid *grid, int nnodes,
               split->count, grid_group_count (grid, split->kind),
               split->kind == GROUP_TP_CP ? "tp x cp" : "tensor-parallel", ranks, nodes, help);
 }
+
+void place_describe_domains (const struct grid *grid, const struct place_split *split, int gpus,
+                             char *text, size_t n)
+{
+    char ranks[160];
+    struct group group;
+
+    grid_group_at (grid, split->kind, split->index, &group);
+    write_ranks (&group, ranks, sizeof (ranks));
+    snprintf (text, n, "%d of %d tensor-parallel groups leave the NVLink domains of %d GPUs, the "
+              "first (%s)", split->count, grid_group_count (grid, split->kind), gpus, ranks);
+}

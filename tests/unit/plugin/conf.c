@@ -42,6 +42,17 @@ static void test_good (void)
         && conf.master_port_base == 1024, "least port");
     ok (conf_set (&conf, "master_port_base=63488", NULL) == 0
         && conf.master_port_base + CONF_PORT_SPAN == 65536, "highest port");
+    ok (conf.gpus == CONF_GPUS_OPTIONAL && conf.tasks_per_gpu == 1 && conf.nvlink_domain == 0,
+        "GPUs are optional, one a task, their NVLink is not known");
+    ok (conf_set (&conf, "gpus=required", NULL) == 0 && conf.gpus == CONF_GPUS_REQUIRED,
+        "gpus=required");
+    ok (conf_set (&conf, "gpus=off", NULL) == 0 && conf.gpus == CONF_GPUS_OFF, "gpus=off");
+    ok (conf_set (&conf, "tasks_per_gpu=64", NULL) == 0 && conf.tasks_per_gpu == 64,
+        "most tasks a GPU");
+    ok (conf_set (&conf, "nvlink_domain=72", NULL) == 0 && conf.nvlink_domain == 72,
+        "an NVLink domain");
+    ok (conf_set (&conf, "nvlink_domain=", NULL) == 0 && conf.nvlink_domain == 0,
+        "none again");
     ok (conf_set (&conf, "master_addr=%n-ib.example.org", NULL) == 0, "address by node");
     ok (conf_set (&conf, "master_addr=fd00::1", NULL) == 0, "a plain address");
 }
@@ -87,6 +98,14 @@ static const struct {
     { "kill_on_bad_exit=yes\r", EINVAL, "kill_on_bad_exit: \"yes\\x0d\"" },
     { "mpi=pmix\x7f", EINVAL, "mpi: \"pmix\\x7f\"" },
     { "default_tp=2\033[1m", EINVAL, "default_tp: \"2\\x1b[1m\"" },
+    { "gpus=", EINVAL, "gpus: \"\" is not off, optional or required" },
+    { "gpus=yes", EINVAL, "gpus: \"yes\" is not off, optional or required" },
+    { "gpus=required\r", EINVAL, "gpus: \"required\\x0d\" has a control" },
+    { "tasks_per_gpu=", EINVAL, "tasks_per_gpu: \"\"" },
+    { "tasks_per_gpu=0", ERANGE, "tasks_per_gpu: 0 is out of range, want 1 to 64" },
+    { "tasks_per_gpu=65", ERANGE, "tasks_per_gpu: 65" },
+    { "nvlink_domain=0", ERANGE, "nvlink_domain: 0 is out of range" },
+    { "nvlink_domain=8x", EINVAL, "nvlink_domain: \"8x\"" },
     { "mpii=pmix", EINVAL, "\"mpii\"" },
     { "a-key-with-a-name-that-is-far-too-long-to-be-shown=1", EINVAL, "a-key-with" },
 };

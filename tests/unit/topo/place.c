@@ -172,11 +172,46 @@ static void test_split_badparam (void)
     grid_destroy (grid);
 }
 
+static const struct {
+    const char *tasks; /* as Slurm writes them */
+    int size;
+    const char *domains;
+} domain_rows[] = {
+    { "8", 8, "8" }, { "8", 4, "4 4" }, { "8", 3, "3 3 2" }, { "8", 72, "8" },
+    { "8(x2)", 4, "4 4 4 4" }, { "8,4", 4, "4 4 4" }, { "8,2", 4, "4 4 2" },
+    { "4(x2)", 8, "8" }, { "4(x4)", 8, "8 8" }, { "4(x3)", 8, "8 4" },
+    { "3(x3)", 8, "6 3" }, { "4,4,1", 8, "8 1" }, { "1", 1, "1" }, { "2(x3)", 1, "1 1 1 1 1 1" },
+};
+
+static void test_domains (void)
+{
+    int zero[] = { 4, 0 }, four[] = { 4 }, n;
+
+    for (size_t i = 0; i < sizeof (domain_rows) / sizeof (domain_rows[0]); i++) {
+        char text[80] = "";
+        int nnodes, *tasks = place_parse_tasks_per_node (domain_rows[i].tasks, &nnodes, NULL);
+        int *domains = place_domains (tasks, nnodes, domain_rows[i].size, &n);
+
+        for (int k = 0; domains && k < n; k++)
+            snprintf (text + strlen (text), sizeof (text) - strlen (text), "%s%d", k ? " " : "",
+                      domains[k]);
+        is_str (text, domain_rows[i].domains, "%s tasks in domains of %d", domain_rows[i].tasks,
+                domain_rows[i].size);
+        free (tasks);
+        free (domains);
+    }
+    errno = 0;
+    ok (!place_domains (zero, 2, 4, &n) && errno == EINVAL && n == 0, "a node without tasks");
+    errno = 0;
+    ok (!place_domains (four, 1, 0, &n) && errno == EINVAL, "domains of nothing");
+}
+
 int main (void)
 {
     test_parse ();
     test_ranks ();
     test_split ();
     test_split_badparam ();
+    test_domains ();
     return done_testing ();
 }

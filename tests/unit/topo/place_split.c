@@ -136,10 +136,51 @@ static void test_badparam (void)
     grid_destroy (grid);
 }
 
+/* Groups of two domains on one node, and of two nodes in one domain. */
+static void test_domains (void)
+{
+    static const struct {
+        int tp, size;
+        const char *tasks, *text; /* NULL: no group leaves its domain */
+    } cases[] = {
+        { 4, 4, "8", NULL },
+        { 8, 4, "8", "1 of 1 tensor-parallel groups leave the NVLink domains of 4 GPUs, the "
+          "first (ranks 0-7)" },
+        { 4, 6, "8", "1 of 2 tensor-parallel groups leave the NVLink domains of 6 GPUs, the "
+          "first (ranks 4-7)" },
+        { 8, 8, "4(x2)", NULL },
+        { 8, 4, "4(x2)", "1 of 1 tensor-parallel groups leave the NVLink domains of 4 GPUs, the "
+          "first (ranks 0-7)" },
+    };
+
+    for (size_t i = 0; i < COUNT (cases); i++) {
+        struct grid *grid = make_grid (8, cases[i].tp, 1, 1, "tp-cp-ep-dp-pp");
+        int nnodes, n, *tasks = place_parse_tasks_per_node (cases[i].tasks, &nnodes, NULL);
+        int *domains = place_domains (tasks, nnodes, cases[i].size, &n);
+        struct place_split split;
+        char text[400] = "", shorter[20];
+        int rc = place_find_split (grid, domains, n, &split);
+
+        is_int (rc, cases[i].text != NULL, "tp %d on %s in domains of %d", cases[i].tp,
+                cases[i].tasks, cases[i].size);
+        if (rc == 1) {
+            place_describe_domains (grid, &split, cases[i].size, text, sizeof (text));
+            is_str (text, cases[i].text ? cases[i].text : "", "text");
+            place_describe_domains (grid, &split, cases[i].size, shorter, sizeof (shorter));
+            ok (strlen (shorter) == sizeof (shorter) - 1
+                && strncmp (shorter, text, sizeof (shorter) - 1) == 0, "its beginning");
+        }
+        free (tasks);
+        free (domains);
+        grid_destroy (grid);
+    }
+}
+
 int main (void)
 {
     test_text ();
     test_advice ();
     test_badparam ();
+    test_domains ();
     return done_testing ();
 }

@@ -1,0 +1,516 @@
+/* gpus.c - numbers and names in the values of Slurm's GPU options
+ *
+ * A value is a list of items between commas.  An item of --gpus is "TYPE:N" or "N".  An item of
+ * --gres is "gpu:TYPE:N", and names other resources too.  Slurm puts "gres:" or "gres/" in front
+ * of it, and newer releases write "=" before the count.
+ */
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libcore/base/parse.h"
+#include "libcore/topo/geometry.h"
+#include "libcore/topo/order.h"
+#include "plugin/gpus.h"
+
+const char *const gpus_options[GPUS_NUM] = {
+    [GPUS_JOB] = "gpus",
+    [GPUS_NODE] = "gpus-per-node",
+    [GPUS_SOCKET] = "gpus-per-socket",
+    [GPUS_TASK] = "gpus-per-task",
+    [GPUS_GRES] = "gres",
+    [GPUS_TRES_TASK] = "tres-per-task",
+    [GPUS_TASKS_EACH] = "ntasks-per-gpu",
+    [GPUS_BIND] = "gpu-bind",
+    [GPUS_SOCKETS] = "sockets-per-node",
+};
+
+enum { ITEM_MAX = 128, WORDS_MAX = 4, SHOWN_MAX = 80 };
+
+/* One item of a list, cut into words; words[0..count-1] point into 'text'. */
+struct item {
+    char text[ITEM_MAX];
+    char *words[WORDS_MAX];
+    int count;
+};
+
+/* Cut the item at *list and move *list to the next.  False at the end of the list.  An item that
+ * is too long, or has too many words, has none.
+ */
+static bool next_item (const char **list, struct item *item)
+{
+    size_t len = strcspn (*list, ",");
+    char *save = NULL, *word;
+
+    item->count = 0;
+    if (**list == '\0')
+        return false;
+    if (len < sizeof (item->text)) {
+        memcpy (item->text, *list, len);
+        item->text[len] = '\0';
+        for (word = strtok_r (item->text, ":/=", &save); word;
+             word = strtok_r (NULL, ":/=", &save)) {
+            if (item->count == WORDS_MAX) {
+                item->count = 0;
+                break;
+            }
+            item->words[item->count++] = word;
+        }
+    }
+    *list += len + ((*list)[len] == ',');
+    return true;
+}
+
+/* A count, with Slurm's letters for 1024 and its powers: 0..GEOMETRY_SIZE_MAX; -1 if it is none. */
+static int64_t read_count (const char *word)
+{
+    static const char letters[] = "kmgt";
+    char *end;
+    long value;
+
+    if (!isdigit ((unsigned char)*word))
+        return -1;
+    errno = 0;
+    value = strtol (word, &end, 10);
+    if (errno || value > GEOMETRY_SIZE_MAX)
+        return -1;
+    if (*end) {
+        const char *letter = strchr (letters, tolower ((unsigned char)*end));
+
+        if (!letter || end[1])
+            return -1;
+        for (; letter >= letters && value <= GEOMETRY_SIZE_MAX; letter--)
+            value *= 1024;
+    }
+    return value <= GEOMETRY_SIZE_MAX ? value : -1;
+}
+
+/* True if an item of --gres or --tres-per-task is about this resource; *first is the word behind
+ * its name.
+ */
+static bool is_resource (const struct item *item, const char *name, int *first)
+{
+    int at = item->count > 1 && strcmp (item->words[0], "gres") == 0;
+
+    *first = at + 1;
+    return item->count > at && strcasecmp (item->words[at], name) == 0;
+}
+
+static bool has_names (enum gpus_option option)
+{
+    return option == GPUS_GRES || option == GPUS_TRES_TASK;
+}
+
+/* GPUs that an option asks for, in its own unit: 0 if it was not given or asks for none, -1 if the
+ * number is not known.
+ */
+static int64_t count_gpus (const struct gpus_request *r, enum gpus_option option)
+{
+    const char *list = r->text[option];
+    struct item item;
+    int64_t total = 0;
+
+    while (list && next_item (&list, &item)) {
+        int first = 0;
+        int64_t count = 1; // of "gpu" and of "gpu:TYPE"
+
+        if (item.count == 0)
+            return -1;
+        if (has_names (option) && !is_resource (&item, "gpu", &first))
+            continue;
+        if (item.count > first && isdigit ((unsigned char)*item.words[item.count - 1])
+            && (count = read_count (item.words[item.count - 1])) < 0) {
+            // "gpu:1g.10gb" is a type without a count, "--gpus=1g.10gb" is wrong
+            if (!has_names (option))
+                return -1;
+            count = 1;
+        } else if (!has_names (option) && !isdigit ((unsigned char)*item.words[item.count - 1]))
+            return -1;
+        total += count;
+        if (total > GEOMETRY_SIZE_MAX)
+            return -1;
+    }
+    return total;
+}
+
+/* "mps" or "shard" if --gres or --tres-per-task names it, else NULL. */
+static const char *find_share (const struct gpus_request *r)
+{
+    static const char *const names[] = { "mps", "shard" };
+    static const enum gpus_option options[] = { GPUS_GRES, GPUS_TRES_TASK };
+    struct item item;
+    int first;
+
+    for (size_t i = 0; i < sizeof (options) / sizeof (options[0]); i++) {
+        const char *list = r->text[options[i]];
+
+        while (list && next_item (&list, &item)) {
+            for (size_t k = 0; k < sizeof (names) / sizeof (names[0]); k++) {
+                if (is_resource (&item, names[k], &first)
+                    && (item.count == first || read_count (item.words[item.count - 1]) != 0))
+                    return names[k];
+            }
+        }
+    }
+    return NULL;
+}
+
+/* True for a type of NVIDIA's instances, such as "1g.10gb" or "a100_3g.20gb". */
+static bool is_mig (const char *type)
+{
+    for (const char *p = strstr (type, "g."); p; p = strstr (p + 1, "g.")) {
+        const char *q = p + 2;
+
+        if (p == type || !isdigit ((unsigned char)p[-1]) || !isdigit ((unsigned char)*q))
+            continue;
+        q += strspn (q, "0123456789");
+        if (strncasecmp (q, "gb", 2) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Copy the first type that is a MIG instance. */
+static bool find_mig (const struct gpus_request *r, char *type, size_t n)
+{
+    struct item item;
+
+    for (int option = GPUS_JOB; option <= GPUS_TRES_TASK; option++) {
+        const char *list = r->text[option];
+
+        while (list && next_item (&list, &item)) {
+            for (int i = 0; i < item.count; i++) {
+                if (is_mig (item.words[i])) {
+                    order_copy_printable (type, item.words[i], n);
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
+bool gpus_asked (const struct gpus_request *r)
+{
+    for (int option = GPUS_JOB; option <= GPUS_TRES_TASK; option++) {
+        if (count_gpus (r, option) != 0)
+            return true;
+    }
+    return r->text[GPUS_TASKS_EACH] || find_share (r);
+}
+
+/* "--gpus=4", as the user may have written it. */
+static void show_option (const struct gpus_request *r, enum gpus_option option,
+                         char shown[SHOWN_MAX])
+{
+    const char *text = r->text[option];
+    char value[SHOWN_MAX - 24];
+
+    if (strncmp (text, "gres:", 5) == 0)
+        text += 5;
+    order_copy_printable (value, text, sizeof (value));
+    snprintf (shown, SHOWN_MAX, "--%s=%s", gpus_options[option], value);
+}
+
+static int read_size (const char *text)
+{
+    int value;
+
+    return text && parse_int ("", text, 1, GEOMETRY_SIZE_MAX, &value, NULL) == 0 ? value : 0;
+}
+
+static int64_t divide_up (int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* The rule, behind a line about it. */
+static const char *rule (int share, char text[60])
+{
+    if (share == 1)
+        return "";
+    snprintf (text, 60, " (this site allows %d tasks a GPU)", share);
+    return text;
+}
+
+static int refuse_job (const struct gpus_request *r, const struct gpus_tasks *tasks, int share,
+                       struct mg_error *err)
+{
+    int64_t gpus = count_gpus (r, GPUS_JOB), need = divide_up (tasks->world, share);
+    char shown[SHOWN_MAX], more[60];
+
+    if (gpus <= 0 || gpus >= need) // a world of 0 needs none
+        return 0;
+    show_option (r, GPUS_JOB, shown);
+    return mg_error_set (err, EDOM, "%d tasks need %lld GPUs%s, but %s gives %lld; use --gpus=%lld "
+                         "or -n %lld", tasks->world, (long long)need, rule (share, more), shown,
+                         (long long)gpus, (long long)need, (long long)gpus * share);
+}
+
+/* GPUs that 'option' gives each node, 0 if it does not say. */
+static int64_t gpus_of_node (const struct gpus_request *r, enum gpus_option option)
+{
+    int64_t gpus = count_gpus (r, option);
+
+    if (option == GPUS_SOCKET)
+        gpus = gpus > 0 ? gpus * read_size (r->text[GPUS_SOCKETS]) : 0;
+    // Slurm takes the MPS of a job from one GPU of each node
+    if (option == GPUS_GRES && gpus == 0) {
+        const char *name = find_share (r);
+
+        gpus = name && strcmp (name, "mps") == 0;
+    }
+    return gpus;
+}
+
+static int refuse_node (const struct gpus_request *r, enum gpus_option option,
+                        const struct gpus_tasks *tasks, int share, struct mg_error *err)
+{
+    int64_t gpus = r->text[option] ? gpus_of_node (r, option) : 0;
+    char shown[SHOWN_MAX], more[60];
+
+    if (gpus <= 0)
+        return 0;
+    show_option (r, option, shown);
+    if (tasks->per_node > gpus * share)
+        return mg_error_set (err, EDOM, "%d tasks of a node need %lld GPUs%s, but %s gives %lld; "
+                             "use --gpus-per-node=%lld or --ntasks-per-node=%lld",
+                             tasks->per_node, (long long)divide_up (tasks->per_node, share),
+                             rule (share, more), shown, (long long)gpus,
+                             (long long)divide_up (tasks->per_node, share),
+                             (long long)gpus * share);
+    if (tasks->nodes > 0 && tasks->world > gpus * share * tasks->nodes)
+        return mg_error_set (err, EDOM, "%d tasks need %lld GPUs%s, but %s gives %d node%s %lld; "
+                             "use --gpus-per-node=%lld or -n %lld", tasks->world,
+                             (long long)divide_up (tasks->world, share), rule (share, more),
+                             shown, tasks->nodes, tasks->nodes == 1 ? "" : "s",
+                             (long long)gpus * tasks->nodes,
+                             (long long)divide_up (tasks->world, (int64_t)share * tasks->nodes),
+                             (long long)gpus * share * tasks->nodes);
+    return 0;
+}
+
+/* The kind of binding, behind "verbose,", and what follows its colon ("" if nothing does). */
+static bool bind_kind (const struct gpus_request *r, char kind[16], const char **rest)
+{
+    const char *text = r->text[GPUS_BIND];
+    size_t len;
+
+    if (!text)
+        return false;
+    if (strncasecmp (text, "verbose,", 8) == 0 || strncasecmp (text, "quiet,", 6) == 0)
+        text = strchr (text, ',') + 1;
+    else if (strncasecmp (text, "v,", 2) == 0 || strncasecmp (text, "q,", 2) == 0)
+        text += 2;
+    len = strcspn (text, ":");
+    if (len >= 16)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        kind[i] = (char)tolower ((unsigned char)text[i]);
+    kind[len] = '\0';
+    *rest = text[len] ? text + len + 1 : text + len;
+    return true;
+}
+
+enum { BIND_LIST_MAX = 256 };
+
+/* The numbers of map_gpu or the masks of mask_gpu, "N" or "N*REPEAT": how many, 0 if the list is
+ * not understood.
+ */
+static int bind_list (const char *text, unsigned long long list[BIND_LIST_MAX])
+{
+    int n = 0;
+
+    while (*text) {
+        char *end;
+        unsigned long long value = strtoull (text, &end, 0);
+        unsigned long repeat = 1;
+
+        if (end == text)
+            return 0;
+        if (*end == '*') {
+            text = end + 1;
+            repeat = strtoul (text, &end, 10);
+            if (end == text)
+                return 0;
+        }
+        if ((*end && *end != ',') || repeat > (unsigned long)(BIND_LIST_MAX - n))
+            return 0;
+        for (; repeat > 0; repeat--)
+            list[n++] = value;
+        text = *end ? end + 1 : end;
+    }
+    return n;
+}
+
+/* The least number of tasks of some node: tasks are on no more nodes than are known. */
+static int64_t crowd (const struct gpus_tasks *tasks)
+{
+    if (tasks->per_node > 0)
+        return tasks->per_node;
+    return tasks->nodes > 0 ? divide_up (tasks->world, tasks->nodes) : 0;
+}
+
+/* How many of the tasks of a node --gpu-bind puts on one GPU, at least. */
+static int64_t bind_share (const struct gpus_request *r, const struct gpus_tasks *tasks)
+{
+    unsigned long long list[BIND_LIST_MAX];
+    int64_t n = crowd (tasks), most = 1;
+    const char *rest;
+    char kind[16];
+    int len;
+
+    if (!bind_kind (r, kind, &rest))
+        return 1;
+    if (strcmp (kind, "single") == 0) {
+        int64_t each = read_size (rest);
+
+        return each < n ? each : n;
+    }
+    if ((strcmp (kind, "map_gpu") != 0 && strcmp (kind, "mask_gpu") != 0)
+        || (len = bind_list (rest, list)) == 0)
+        return 1;
+    for (int i = 0; i < len; i++) {
+        int64_t same = 0;
+
+        // a mask of several GPUs leaves the choice to the program
+        if (kind[2] == 's' && (list[i] & (list[i] - 1)) != 0)
+            return 1;
+        for (int k = 0; k < len && k < n; k++) {
+            if (list[k] == list[i])
+                same += divide_up (n - k, len); // the list begins anew behind its end
+        }
+        most = same > most ? same : most;
+    }
+    return most;
+}
+
+int gpus_check (const struct gpus_request *r, const struct gpus_tasks *tasks, int share,
+                struct mg_error *err)
+{
+    static const enum gpus_option of_node[] = { GPUS_NODE, GPUS_GRES, GPUS_SOCKET };
+    int each = read_size (r->text[GPUS_TASKS_EACH]);
+    char shown[SHOWN_MAX];
+    int64_t bound;
+
+    if (each > share) {
+        show_option (r, GPUS_TASKS_EACH, shown);
+        return mg_error_set (err, EDOM, "%s puts %d tasks on a GPU; at most %d %s allowed here",
+                             shown, each, share, share == 1 ? "is" : "are");
+    }
+    if (refuse_job (r, tasks, share, err) < 0)
+        return -1;
+    for (size_t i = 0; i < sizeof (of_node) / sizeof (of_node[0]); i++) {
+        if (refuse_node (r, of_node[i], tasks, share, err) < 0)
+            return -1;
+    }
+    bound = gpus_asked (r) ? bind_share (r, tasks) : 0;
+    if (bound > share) {
+        show_option (r, GPUS_BIND, shown);
+        return mg_error_set (err, EDOM, "%s puts %lld tasks on a GPU; at most %d %s allowed here",
+                             shown, (long long)bound, share, share == 1 ? "is" : "are");
+    }
+    return 0;
+}
+
+static bool warn_unused (const struct gpus_request *r, const struct gpus_tasks *tasks,
+                         struct mg_error *text)
+{
+    static const enum gpus_option of_task[] = { GPUS_TASK, GPUS_TRES_TASK };
+    static const enum gpus_option of_node[] = { GPUS_NODE, GPUS_GRES, GPUS_SOCKET };
+    char shown[SHOWN_MAX];
+
+    for (size_t i = 0; i < sizeof (of_task) / sizeof (of_task[0]); i++) {
+        int64_t gpus = count_gpus (r, of_task[i]);
+
+        if (gpus > 1) {
+            show_option (r, of_task[i], shown);
+            mg_error_set (text, EDOM, "a task uses one of the %lld GPUs of %s", (long long)gpus,
+                          shown);
+            return true;
+        }
+    }
+    if (tasks->world > 0 && count_gpus (r, GPUS_JOB) > tasks->world) {
+        show_option (r, GPUS_JOB, shown);
+        mg_error_set (text, EDOM, "%d task%s %d of the %lld GPUs of %s", tasks->world,
+                      tasks->world == 1 ? " uses" : "s use", tasks->world,
+                      (long long)count_gpus (r, GPUS_JOB), shown);
+        return true;
+    }
+    for (size_t i = 0; i < sizeof (of_node) / sizeof (of_node[0]); i++) {
+        int64_t gpus = r->text[of_node[i]] ? gpus_of_node (r, of_node[i]) : 0;
+
+        if (tasks->per_node > 0 && gpus > tasks->per_node) {
+            show_option (r, of_node[i], shown);
+            mg_error_set (text, EDOM, "%d task%s of a node %s %d of its %lld GPUs of %s",
+                          tasks->per_node, tasks->per_node == 1 ? "" : "s",
+                          tasks->per_node == 1 ? "uses" : "use", tasks->per_node,
+                          (long long)gpus, shown);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True if tasks of one node may see different GPUs. */
+static bool bind_hides (const struct gpus_request *r)
+{
+    static const char *const kinds[] = { "single", "per_task", "closest", "map_gpu" };
+    unsigned long long list[BIND_LIST_MAX];
+    const char *rest;
+    char kind[16];
+    int len;
+
+    if (!bind_kind (r, kind, &rest))
+        return false;
+    for (size_t i = 0; i < sizeof (kinds) / sizeof (kinds[0]); i++) {
+        if (strcmp (kind, kinds[i]) == 0)
+            return true;
+    }
+    if (strcmp (kind, "mask_gpu") != 0)
+        return false;
+    len = bind_list (rest, list);
+    for (int i = 0; i < len; i++) {
+        if (list[i] != list[0] || (list[i] & (list[i] - 1)) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool gpus_warn (const struct gpus_request *r, const struct gpus_tasks *tasks, int share,
+                enum gpus_warning warning, struct mg_error *text)
+{
+    bool alone = tasks->world == 1 || tasks->per_node == 1;
+    char shown[SHOWN_MAX], type[40];
+
+    switch (warning) {
+    case GPUS_WARN_UNUSED:
+        return warn_unused (r, tasks, text);
+    case GPUS_WARN_BIND:
+        if (alone || !gpus_asked (r) || !bind_hides (r))
+            return false;
+        show_option (r, GPUS_BIND, shown);
+        mg_error_set (text, EDOM, "%s hides the GPUs of other tasks, so older releases of NCCL "
+                      "send through the host's memory; --gpu-bind=none shows all", shown);
+        return true;
+    case GPUS_WARN_MIG:
+        if (tasks->world == 1 || !find_mig (r, type, sizeof (type)))
+            return false;
+        mg_error_set (text, EDOM, "%s is an instance of a GPU: instances have no P2P, and NCCL "
+                      "joins two of one GPU only with NCCL_MULTI_RANK_GPU_ENABLE=1", type);
+        return true;
+    case GPUS_WARN_SHARED:
+        if (alone || share > 1 || !find_share (r) || count_gpus (r, GPUS_GRES) > 0)
+            return false;
+        mg_error_set (text, EDOM, "%s is a share of a GPU: NCCL refuses two ranks on one GPU",
+                      find_share (r));
+        return true;
+    case GPUS_NUM_WARNINGS:
+        break;
+    }
+    return false;
+}

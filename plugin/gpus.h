@@ -1,0 +1,67 @@
+/* gpus - what a command line asks of Slurm's GPUs, against the number of tasks.
+ *
+ * A rank computes on one GPU.  This file reads the values of Slurm's options that ask for
+ * GPUs and compares them with the tasks.  It does not depend on Slurm: the caller passes the
+ * texts of the options.  A value that is not understood counts as not known, since Slurm
+ * checks the form itself.  Nothing here allocates.
+ */
+#ifndef PLUGIN_GPUS_H
+#define PLUGIN_GPUS_H
+
+#include <stdbool.h>
+
+#include "megatron/error.h"
+
+/* Slurm's options that this file reads. */
+enum gpus_option {
+    GPUS_JOB,        /* --gpus=[TYPE:]N[,...], of the whole job */
+    GPUS_NODE,       /* --gpus-per-node, the same form */
+    GPUS_SOCKET,     /* --gpus-per-socket, the same form */
+    GPUS_TASK,       /* --gpus-per-task, the same form */
+    GPUS_GRES,       /* --gres=gpu[:TYPE][:N][,...], of each node */
+    GPUS_TRES_TASK,  /* --tres-per-task=gres/gpu[:TYPE][:N][,...], of each task */
+    GPUS_TASKS_EACH, /* --ntasks-per-gpu=N */
+    GPUS_BIND,       /* --gpu-bind=[verbose,]KIND */
+    GPUS_SOCKETS,    /* --sockets-per-node=N */
+    GPUS_NUM
+};
+
+/* Names for slurmopt_get(), without the dashes. */
+extern const char *const gpus_options[GPUS_NUM];
+
+/* What is known of the tasks; 0: not known. */
+struct gpus_tasks {
+    int world;    /* tasks of the job or step */
+    int nodes;    /* no more nodes than these */
+    int per_node; /* exactly so many tasks on each node */
+};
+
+/* text[i] is the value of gpus_options[i], or NULL if the option was not given. */
+struct gpus_request {
+    const char *text[GPUS_NUM];
+};
+
+/* True if some option asks for at least one GPU, or for a share of one. */
+bool gpus_asked (const struct gpus_request *r);
+
+/* Check that every task can have a GPU that at most 'share' tasks use.  Only what is certain
+ * from the numbers that are known is refused.  0, or -1, EDOM and one line with the option,
+ * its value and a remedy.
+ */
+int gpus_check (const struct gpus_request *r, const struct gpus_tasks *tasks, int share,
+                struct mg_error *err);
+
+/* What is allowed and worth a line each, in this order. */
+enum gpus_warning {
+    GPUS_WARN_UNUSED, /* more GPUs than tasks can use */
+    GPUS_WARN_BIND,   /* --gpu-bind hides the GPUs of other tasks */
+    GPUS_WARN_MIG,    /* instances of a GPU */
+    GPUS_WARN_SHARED, /* shares of a GPU, whose number only the controller knows */
+    GPUS_NUM_WARNINGS
+};
+
+/* Write the line of one warning; false, and no text, if it does not apply. */
+bool gpus_warn (const struct gpus_request *r, const struct gpus_tasks *tasks, int share,
+                enum gpus_warning warning, struct mg_error *text);
+
+#endif /* PLUGIN_GPUS_H */

@@ -1,0 +1,197 @@
+#!/bin/bash
+# GPUs against tasks: lines of sbatch, salloc and srun whose GPUs suffice or do not, what is
+# worth a warning, the site's rules, and what only a step knows.  The GPUs are pretended.
+. "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+. "$MG_SRCDIR/tests/lib/slurm.sh"
+
+plugin=$MG_BUILDDIR/plugin/.libs/megatron.so
+[ -f "$plugin" ] || skip_all "the plugin is not part of this build"
+slurm_start 2 16 -g 4
+
+# VERDICT COMMAND[,COMMAND]... ARGUMENT... | TEXT
+#
+# bad: refused with TEXT in its one line, and nothing is queued; warn: TEXT is in the one line of
+# a warning; good: nothing is said.  What Slurm itself thinks of a good line does not matter.
+# VERDICT/KEY=VALUE[/...]: with these keys in plugstack.conf.
+cat >lines <<'EOL'
+# no GPUs: as ever
+good sbatch,salloc,srun -n4
+good sbatch,salloc,srun -N2 --ntasks-per-node=4
+good sbatch,srun -n4 --gres=none
+good sbatch,srun -n4 --gpus=0
+good srun -n4 --gres=license:2
+good srun -n4 --exclusive
+# --gpus
+good sbatch,salloc,srun -n4 --gpus=4
+good srun -n4 --gpus=a100:2,h100:2
+bad sbatch,salloc,srun -n4 --gpus=2 | 4 tasks need 4 GPUs, but --gpus=2 gives 2; use --gpus=4 or -n 2
+bad sbatch -n4 --gpus=a100:1,h100:2 | but --gpus=a100:1,h100:2 gives 3; use --gpus=4 or -n 3
+bad srun -N2 --ntasks-per-node=4 --gpus=4 | 8 tasks need 8 GPUs, but --gpus=4 gives 4
+warn sbatch,salloc,srun -n2 --gpus=4 | 2 tasks use 2 of the 4 GPUs of --gpus=4
+good srun -n4 --gpus=1k:x
+good sbatch -n4 --gpus=99999999999999999999
+# --gpus-per-node
+good sbatch,salloc,srun -N2 --ntasks-per-node=4 --gpus-per-node=4
+bad sbatch,salloc,srun -N2 --ntasks-per-node=4 --gpus-per-node=2 | 4 tasks of a node need 4 GPUs, but --gpus-per-node=2 gives 2; use --gpus-per-node=4 or --ntasks-per-node=2
+bad srun -N2 --ntasks-per-node=4 --gpus-per-node=a100:3 | --gpus-per-node=a100:3 gives 3
+bad sbatch,srun -N2 -n8 --gpus-per-node=3 | 8 tasks need 8 GPUs, but --gpus-per-node=3 gives 2 nodes 6; use --gpus-per-node=4 or -n 6
+bad sbatch,salloc,srun -N1 -n4 --gpus-per-node=2 | gives 1 node 2; use --gpus-per-node=4 or -n 2
+good sbatch -n8 --gpus-per-node=2
+good sbatch -N2-4 -n8 --gpus-per-node=2
+bad sbatch -N1-2 -n8 --gpus-per-node=2 | gives 2 nodes 4
+warn srun -N2 --ntasks-per-node=2 --gpus-per-node=4 | 2 tasks of a node use 2 of its 4 GPUs of --gpus-per-node=4
+# --gres
+good sbatch,salloc,srun -N2 --ntasks-per-node=4 --gres=gpu:4
+bad sbatch,salloc,srun -N2 --ntasks-per-node=4 --gres=gpu:2 | but --gres=gpu:2 gives 2; use --gpus-per-node=4 or --ntasks-per-node=2
+bad srun -N2 --ntasks-per-node=2 --gres=gpu | 2 tasks of a node need 2 GPUs, but --gres=gpu gives 1
+bad sbatch -N1 -n4 --gres=license:9,gpu:tesla:3 | gives 1 node 3
+good sbatch -N1 -n4 --gres=gpu:tesla:2,gpu:kepler:2
+warn srun -N2 --ntasks-per-node=1 --gres=gpu:2 | 1 task of a node uses 1 of its 2 GPUs of --gres=gpu:2
+# --gpus-per-socket
+bad sbatch,srun -N1 -n4 --gpus-per-socket=1 --sockets-per-node=2 | but --gpus-per-socket=1 gives 1 node 2
+good sbatch,srun -N1 -n4 --gpus-per-socket=2 --sockets-per-node=2
+# --gpus-per-task
+good sbatch,salloc,srun -n4 --gpus-per-task=1
+good sbatch,salloc,srun -n4 --gpus-per-task=tesla:1
+warn sbatch,salloc,srun -n2 --gpus-per-task=2 | a task uses one of the 2 GPUs of --gpus-per-task=2
+# --ntasks-per-gpu
+good srun --gpus=4 --ntasks-per-gpu=1
+bad sbatch,salloc,srun --gpus=4 --ntasks-per-gpu=2 | --ntasks-per-gpu=2 puts 2 tasks on a GPU; at most 1 is allowed here
+bad sbatch,srun -n4 --ntasks-per-gpu=4 | --ntasks-per-gpu=4 puts 4 tasks on a GPU
+# --gpu-bind
+good srun -n4 --gpus=4 --gpu-bind=none
+good srun -N2 --ntasks-per-node=1 --gpus-per-node=1 --gpu-bind=single:1
+good srun -n4 --gpu-bind=closest
+warn sbatch,salloc,srun -n4 --gpus=4 --gpu-bind=single:1 | --gpu-bind=single:1 hides the GPUs of other tasks, so older releases of NCCL send through the host's memory; --gpu-bind=none shows all
+warn srun -n4 --gpus=4 --gpu-bind=per_task:1 | --gpu-bind=per_task:1 hides
+warn srun -n4 --gpus=4 --gpu-bind=closest | --gpu-bind=closest hides
+warn srun -n4 --gpus=4 --gpu-bind=verbose,closest | --gpu-bind=verbose,closest hides
+warn srun -N1 -n4 --gpus=4 --gpu-bind=map_gpu:0,1,2,3 | hides the GPUs
+warn srun -N1 -n2 --gpus=2 --gpu-bind=mask_gpu:0x1,0x2 | hides the GPUs
+good srun -N1 -n2 --gpus=2 --gpu-bind=mask_gpu:0x3
+bad srun -N1 -n4 --gpus=4 --gpu-bind=single:2 | --gpu-bind=single:2 puts 2 tasks on a GPU; at most 1 is allowed here
+bad srun -N1 -n4 --gpus=4 --gpu-bind=map_gpu:0,1 | --gpu-bind=map_gpu:0,1 puts 2 tasks on a GPU
+bad srun -N1 -n2 --gpus=2 --gpu-bind=mask_gpu:0x2*2 | --gpu-bind=mask_gpu:0x2*2 puts 2 tasks on a GPU
+# shares and instances of GPUs
+bad sbatch,srun -N1 -n2 --gres=mps:50 | 2 tasks need 2 GPUs, but --gres=mps:50 gives 1 node 1
+warn sbatch,srun -n2 --gres=mps:50 | mps is a share of a GPU: NCCL refuses two ranks on one GPU
+good srun -N2 --ntasks-per-node=1 --gres=mps:50
+warn srun -N1 -n2 --gres=shard:2 | shard is a share of a GPU
+warn sbatch,srun -N1 -n2 --gres=gpu:1g.10gb:2 | 1g.10gb is an instance of a GPU: instances have no P2P
+warn srun -n2 --gpus=a100_3g.20gb:2 | a100_3g.20gb is an instance
+bad srun -N1 -n2 --gres=gpu:1g.10gb | --gres=gpu:1g.10gb gives 1 node 1
+good srun -n1 --gpus=1g.10gb:1
+# the site's rule
+bad/gpus=required sbatch,salloc,srun -n4 | this site wants a GPU for every task; use --gpus-per-task=1
+bad/gpus=required sbatch,srun -n4 --gres=none | this site wants a GPU
+good/gpus=required sbatch,salloc,srun -n4 --gpus-per-task=1
+good/gpus=required sbatch -n4 --exclusive
+bad/gpus=required sbatch -n4 --gpus=2 | 4 tasks need 4 GPUs
+good/gpus=off sbatch,srun -n4 --gpus=2
+good/gpus=off srun -N1 -n4 --gpus=4 --gpu-bind=single:2
+good/tasks_per_gpu=2 sbatch,srun -n4 --gpus=2
+good/tasks_per_gpu=2 srun --gpus=4 --ntasks-per-gpu=2
+bad/tasks_per_gpu=2 srun -n5 --gpus=2 --megatron-tp=1 | 5 tasks need 3 GPUs (this site allows 2 tasks a GPU), but --gpus=2 gives 2; use --gpus=3 or -n 4
+bad/tasks_per_gpu=2 srun --gpus=1 --ntasks-per-gpu=3 | --ntasks-per-gpu=3 puts 3 tasks on a GPU; at most 2 are allowed here
+good/tasks_per_gpu=2 srun -n2 --gres=mps:50
+# NVLink domains: groups of 4
+warn/nvlink_domain=2 sbatch,salloc -N1 --ntasks-per-node=4 --gpus-per-node=4 --megatron-tp=4 | 1 of 1 tensor-parallel groups leave the NVLink domains of 2 GPUs, the first (ranks 0-3)
+good/nvlink_domain=4 sbatch,srun -N1 --ntasks-per-node=4 --gpus-per-node=4 --megatron-tp=4
+good/nvlink_domain=2 sbatch,srun -N1 --ntasks-per-node=4 --megatron-tp=4
+good/nvlink_domain=2/placement=allow sbatch -N1 --ntasks-per-node=4 --gpus-per-node=4 --megatron-tp=4
+good/nvlink_domain=8 sbatch -N2 --ntasks-per-node=4 --gpus-per-node=4 --megatron-tp=8
+warn/nvlink_domain=4 sbatch -N2 --ntasks-per-node=4 --gpus-per-node=4 --megatron-tp=8 | lie on several nodes
+warn/nvlink_domain=4 sbatch -N4 --ntasks-per-node=2 --gpus-per-node=2 --megatron-tp=8 | leave the NVLink domains of 4 GPUs, the first (ranks 0-7)
+EOL
+
+plugstack() {
+    echo "optional $plugin master_addr=127.0.0.1 $*" >"$SLURM_DIR/plugstack.conf"
+}
+
+# judge VERDICT COMMAND TEXT ARGUMENT...
+judge() {
+    local verdict=$1 command=$2 text=$3 keys= said line
+    shift 3
+    case $verdict in */*) keys=${verdict#*/} verdict=${verdict%%/*} ;; esac
+    [ "$keys" = "$last_keys" ] || plugstack "${keys//\// }"
+    last_keys=$keys
+    line="$command $*${keys:+, $keys}"
+    case $command in
+        sbatch) run sbatch -H --megatron-tp=1 "$@" --wrap true ;;
+        salloc) run salloc -I1 --megatron-tp=1 "$@" true ;;
+        srun) run srun --test-only --megatron-tp=1 "$@" true ;;
+    esac
+    said=$(grep megatron: <<<"$err")
+    case $verdict in
+        good) is "$said" "" "good: $line" ;;
+        warn)
+            ok "[[ \$said == '$command: megatron: warning: '* ]]" "warned: $line" || diag "$said"
+            is "$(wc -l <<<"$said"):$(grep -cF -- "$text" <<<"$said")" 1:1 "in one line: $text" \
+                || diag "$said" ;;
+        bad)
+            ok "[ $status = 1 ] && [[ \$err == '$command: error: megatron: '* ]]" "refused: $line"
+            is "$(wc -l <<<"$err"):$(grep -cF -- "$text" <<<"$err")" 1:1 "in one line: $text" \
+                || diag "$err" ;;
+        *) bail_out "verdict $verdict" ;;
+    esac
+}
+
+last_keys=
+number=0
+while IFS= read -r -u 3 line; do
+    [[ $line != '#'* ]] || continue
+    text=
+    [[ $line != *' | '* ]] || text=${line#* | }
+    read -r -a words <<<"${line%% | *}"
+    for command in ${words[1]//,/ }; do
+        judge "${words[0]}" "$command" "$text" "${words[@]:2}"
+        number=$((number + 1))
+    done
+done 3<lines
+diag "$number lines"
+scancel -u "$(id -un)" 2>/dev/null
+slurm_settle
+
+# ---- what only the step knows ----------------------------------------------------------
+
+plugstack
+# shellcheck disable=SC2016 # the tasks' shell expands
+say='echo "$MEGATRON_WORLD_SIZE $CUDA_VISIBLE_DEVICES ${SLURM_SPANK_MEGATRON_STRICT-none}"'
+run srun --mpi=none -n4 --gpus-per-node=2 --megatron-tp=2 sh -c "$say"
+like "$status:$out" '^1:$' "more tasks than the controller gave GPUs: no program runs"
+like "$err" 'error: megatron: 4 tasks on node 0 of the step have 2 GPUs; at most 1 task a GPU is allowed here' \
+    "and the node says why"
+slurm_settle
+run srun -Q --mpi=none -n2 --gpus=2 --megatron-tp=2 sh -c "$say"
+is "$status:$out:$err" "0:2 0,1 none"$'\n'"2 0,1 none:" "enough GPUs: the tasks get what Slurm set, and no mark of ours"
+slurm_settle
+run srun -Q --mpi=none -n2 --megatron-tp=2 sh -c "$say"
+is "$status:$out:$err" "0:2  none"$'\n'"2  none:" "no GPUs: as ever"
+slurm_settle
+run salloc -Q -N1 -n2 --gpus=2 --megatron-tp=2 srun -Q --mpi=none -n4 --overcommit sh -c "$say"
+is "$status:$(sort -u <<<"$out")" "0:4 0,1 none" "inherited options: a step of more tasks runs"
+like "$err" '^[^'$'\n'']*megatron: warning: 4 tasks on node 0 of the step have 2 GPUs;[^'$'\n'']*$' "with one warning"
+slurm_settle
+run salloc -Q -N1 -n4 --gpus=4 --gpu-bind=none --megatron-tp=2 srun --mpi=none -n2 --megatron-tp=2 sh -c "$say"
+is "$status:$err" "0:" "a step of fewer tasks than the job has GPUs: no warning"
+slurm_settle
+run salloc -Q -N1 -n4 --gpus=2 srun -Q --mpi=none -n4 --gres=none --megatron-tp=2 sh -c "$say"
+is "$status:$(sort -u <<<"$out"):$err" "0:4  none:" "a step without the GPUs of its job"
+slurm_settle
+plugstack tasks_per_gpu=2
+run srun -Q --mpi=none -n4 --gpus-per-node=2 --megatron-tp=2 sh -c "$say"
+is "$status:$(sort -u <<<"$out"):$err" "0:4 0,1 none:" "a site that allows two tasks a GPU"
+slurm_settle
+plugstack gpus=required
+run srun -Q --mpi=none -n2 --exclusive --megatron-tp=2 sh -c "$say"
+like "$status:$out:$err" '^1::.*error: megatron: the step has no GPUs on node 0 of its nodes, and this site wants one for every task' \
+    "a site that wants GPUs: a step without them"
+slurm_settle
+run srun -Q --mpi=none -n2 sh -c "$say"
+is "$status:$out:$err" "0:  none"$'\n'"  none:" "which does not concern jobs without megatron's options"
+slurm_settle
+plugstack nvlink_domain=2
+run srun --mpi=none -N1 -n4 --gpus=4 --megatron-tp=4 true
+like "$status:$err" '^0:srun: megatron: warning: 1 of 1 tensor-parallel groups leave the NVLink domains of 2 GPUs, the first \(ranks 0-3\)$' \
+    "an NVLink domain is left: srun warns once"
+done_testing
