@@ -156,19 +156,39 @@ static int attention_fwd (const struct pass *pass, const struct phase *phase, st
     return clear_rest (pass, phase, row, err);
 }
 
-/* Each row meets all keys before the pass, and half of the sequence's own rows. */
-static double cached_flops (const struct layer_spec *spec, const struct phase *phase,
-                            const struct nn *nn, const struct nn_shape *shape)
+/* Pairs of the rows of a sequence and the keys that they meet.  A row meets all keys before the
+ * pass and, on average, half of the sequence's own rows, but no more keys than 'seen'.
+ */
+static double pairs_of (const struct nn_sequence *s, double seen)
 {
+    double first = (double)s->first, end = first + (double)s->rows;
+    double turn = seen < first ? first : seen < end ? seen : end; /* from here on 'seen' keys */
+
+    return (turn * turn - first * first) / 2 + (end - turn) * seen;
+}
+
+/* A cache with less room than all positions need is that of a layer with a window (nn_kept()).  A
+ * row of it sees 'left' keys and its own.  A window that saves no room counts as none.
+ */
+static double cached_pairs (const struct nn *nn, const struct layer_tensor *cache,
+                            const struct nn_shape *shape)
+{
+    bool window = cache->shape[0] / nn->cache.sequences < nn->cache.length;
     double pairs = 0;
 
-    (void)spec, (void)phase;
     for (int i = 0; i < shape->num_sequences; i++) {
         const struct nn_sequence *s = &shape->sequence[i];
 
-        pairs += (double)s->rows * ((double)s->first + (double)s->rows / 2);
+        pairs += pairs_of (s, (double)(window ? nn->config.window.left + 1 : s->first + s->rows));
     }
-    return attention_pair_flops (nn, pairs);
+    return pairs;
+}
+
+static double cached_flops (const struct layer_spec *spec, const struct phase *phase,
+                            const struct nn *nn, const struct nn_shape *shape)
+{
+    return attention_pair_flops (
+        nn, cached_pairs (nn, &spec->tensor[phase->operand[ATTENTION_KEY]], shape));
 }
 
 const struct layer_op op_attention_cached = {
@@ -313,7 +333,7 @@ static double latents_flops (const struct layer_spec *spec, const struct phase *
 
         keys.tokens += known < room ? known : room;
     }
-    return cached_flops (spec, phase, nn, shape)
+    return attention_pair_flops (nn, cached_pairs (nn, cache, shape))
            + layer_product_flops (&spec->param[phase->operand[CACHED_WEIGHT]], &keys);
 }
 

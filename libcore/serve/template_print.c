@@ -66,9 +66,7 @@ int tpl_print_float (struct tpl_state *s, struct text_buffer *to, double f)
 
 /* --- repr --- */
 
-static const struct {
-    uint32_t from, to;
-} printable[] = {
+static const struct tpl_range printable[] = {
     { 0x20, 0x7e },       { 0xa1, 0xac },       { 0xae, 0x377 },      { 0x400, 0x52f },
     { 0x5d0, 0x5ea },     { 0x620, 0x64a },     { 0x905, 0x939 },     { 0x1e00, 0x1f15 },
     { 0x2010, 0x2027 },   { 0x2190, 0x23ff },   { 0x2500, 0x27bf },   { 0x3041, 0x3096 },
@@ -78,10 +76,7 @@ static const struct {
 
 static bool is_printable (uint32_t c)
 {
-    for (size_t i = 0; i < sizeof (printable) / sizeof (printable[0]); i++)
-        if (c >= printable[i].from && c <= printable[i].to)
-            return true;
-    return false;
+    return tpl_in_ranges (c, printable, sizeof (printable) / sizeof (printable[0]));
 }
 
 static int print_character (struct tpl_state *s, struct text_buffer *to, const char *data,

@@ -41,9 +41,7 @@ const struct tpl_value *tpl_text_trim (struct tpl_state *s, struct tpl_text t,
 /* --- case --- */
 
 /* Characters without case that are not ASCII. */
-static const struct {
-    uint32_t from, to;
-} caseless[] = {
+static const struct tpl_range caseless[] = {
     { 0x80, 0xa9 },     { 0xab, 0xb4 },     { 0xb6, 0xb9 },     { 0xbb, 0xbf },
     { 0xd7, 0xd7 },     { 0xf7, 0xf7 },     { 0x2010, 0x206f }, { 0x2190, 0x23ff },
     { 0x2500, 0x2bff }, { 0x3000, 0x9fff }, { 0xac00, 0xd7a3 }, { 0xff5f, 0xffef },
@@ -52,10 +50,7 @@ static const struct {
 
 static bool is_caseless (uint32_t c)
 {
-    for (size_t i = 0; i < sizeof (caseless) / sizeof (caseless[0]); i++)
-        if (c >= caseless[i].from && c <= caseless[i].to)
-            return true;
-    return false;
+    return tpl_in_ranges (c, caseless, sizeof (caseless) / sizeof (caseless[0]));
 }
 
 static bool is_lower (char c)

@@ -635,3 +635,11 @@ bool tpl_is_space (uint32_t c)
 {
     return utf8_is_space (c) || (c >= 0x1c && c <= 0x1f);
 }
+
+bool tpl_in_ranges (uint32_t c, const struct tpl_range *range, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (c >= range[i].from && c <= range[i].to)
+            return true;
+    return false;
+}

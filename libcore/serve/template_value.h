@@ -153,4 +153,12 @@ size_t tpl_offset (struct tpl_text t, size_t n);
 /* Python's str.isspace() of a character. */
 bool tpl_is_space (uint32_t c);
 
+/* Characters from 'from' to 'to', both of them included. */
+struct tpl_range {
+    uint32_t from, to;
+};
+
+/* True if a character is in one of 'count' ranges, which may be in any order. */
+bool tpl_in_ranges (uint32_t c, const struct tpl_range *range, size_t count);
+
 #endif /* LIBCORE_SERVE_TEMPLATE_VALUE_H */

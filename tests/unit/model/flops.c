@@ -9,6 +9,7 @@
 #include "libcore/base/rng.h"
 #include "libcore/model/gpt.h"
 #include "libcore/model/model_params.h"
+#include "libcore/ops/ops.h"
 #include "tests/tap/tap.h"
 
 /* The sizes that Megatron-LM's num_floating_point_operations() reads. */
@@ -276,6 +277,29 @@ static void test_latent (void)
              "with one of queries");
 }
 
+/* Three sequences: the window begins to hide keys within the first one's rows, it hides most keys
+ * from the second one's row, and it hides none from the third one's.
+ */
+static void test_cached (void)
+{
+    static const struct nn_sequence sequence[] = { { 0, 2, 4 }, { 1, 20, 1 }, { 2, 0, 2 } };
+    const struct nn_shape shape = { .batch = 1, .seq = 7, .tokens = 7, .whole_seq = 7, .rows = 7,
+                                    .sequence = sequence, .num_sequences = 3 };
+    const struct phase phase = { .operand = { 0 } };
+    struct nn nn = { .config = { .num_heads = 3, .window = { .on = true, .left = 3 } },
+                     .head_dim = 5, .head_dim_v = 4 };
+    static struct layer_spec spec;
+
+    nn.cache.sequences = 3;
+    nn.cache.length = 32;
+    spec.tensor[0].shape[0] = 3 * 32;
+    is_near (op_attention_cached.flops (&spec, &phase, &nn, &shape),
+             2 * 3 * 9 * (4 * (2 + 2) + 20.5 + 2), 1e-9, "a cache without a window");
+    spec.tensor[0].shape[0] = 3 * (3 + 7);
+    is_near (op_attention_cached.flops (&spec, &phase, &nn, &shape),
+             2 * 3 * 9 * ((2.5 + 3.5 + 4 + 4) + 4 + 2), 1e-9, "a window of four keys");
+}
+
 int main (void)
 {
     const struct sizes gpt3 = { .layers = 96, .hidden = 12288, .seq_length = 2048,
@@ -294,6 +318,7 @@ int main (void)
     test_mtp ();
     test_ranks ();
     test_latent ();
+    test_cached ();
     test_golden ();
     return done_testing ();
 }
