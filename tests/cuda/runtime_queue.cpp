@@ -83,8 +83,14 @@ static struct queue *queue_of (const runtime_ref &op)
     return &own->queues[op->on_host ? RUNTIME_MAX_DEVICES : op->device];
 }
 
+static void run_apart (runtime_ref op);
+
 static void make_ready (const runtime_ref &op)
 {
+    if (op->apart) {
+        std::thread (run_apart, op).detach ();
+        return;
+    }
     struct queue *q = queue_of (op);
 
     q->ready[op->number] = op;
@@ -105,6 +111,18 @@ static void finish (const runtime_ref &op)
             make_ready (next);
     op->next.clear ();
     own->finished.notify_all ();
+}
+
+static void run_apart (runtime_ref op)
+{
+    runtime_begin_thread ();
+    if (runtime_sticky (op->device) == cudaSuccess) {
+        cudaError_t e = op->run ();
+        if (e != cudaSuccess)
+            runtime_set_sticky (op->device, e);
+    }
+    locked hold (own->mutex);
+    finish (op);
 }
 
 static void work (struct queue *q, int device)
@@ -158,7 +176,7 @@ static void add_before (const runtime_ref &op, const runtime_ref &before)
 }
 
 runtime_ref runtime_submit (struct CUstream_st *stream, std::function<cudaError_t ()> run,
-                            bool on_host, runtime_ref also)
+                            bool on_host, runtime_ref also, bool apart)
 {
     runtime_ref op = std::make_shared<runtime_op> ();
     locked hold (own->mutex);
@@ -167,6 +185,7 @@ runtime_ref runtime_submit (struct CUstream_st *stream, std::function<cudaError_
     op->run = std::move (run);
     op->device = stream->device;
     op->on_host = on_host;
+    op->apart = apart;
     op->priority = stream->priority;
     op->number = ++own->issued;
     add_before (op, stream->last);
