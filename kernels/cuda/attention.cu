@@ -189,8 +189,8 @@ int cuda_limits_of (struct cuda_limits *limits, struct mg_error *err)
     if (rc == cudaSuccess)
         rc = cudaDeviceGetAttribute (&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     if (rc != cudaSuccess)
-        return mg_error_set (err, EIO, "device cuda: what device %d can do is unknown: %s (%s)",
-                             device, cudaGetErrorString (rc), cudaGetErrorName (rc));
+        return mg_error_set (err, EIO, "device cuda: what device %d can do is unknown: %s", device,
+                             cudaGetErrorString (rc));
     limits->capability = 10 * major + minor;
     limits->shared = (size_t)shared;
     return 0;

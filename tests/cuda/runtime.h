@@ -120,6 +120,7 @@ struct runtime_op {
     std::function<cudaError_t ()> run; /* an error becomes the sticky error of the device */
     int device;
     bool on_host; /* a host function */
+    bool apart;   /* waits for other processes: a thread of its own runs it once it is ready */
     int priority;
     uint64_t number; /* order of issue */
     int unmet = 0;   /* operations that must be done before */
@@ -159,7 +160,8 @@ void runtime_stream_destroy (struct CUstream_st *stream);
  * has asked runtime_check_issue().
  */
 runtime_ref runtime_submit (struct CUstream_st *stream, std::function<cudaError_t ()> run,
-                            bool on_host = false, runtime_ref also = nullptr);
+                            bool on_host = false, runtime_ref also = nullptr,
+                            bool apart = false);
 /* Block until an operation is done; NULL is done. */
 void runtime_wait (const runtime_ref &op);
 /* Is an operation done?  If it is not, it is wanted from now on. */

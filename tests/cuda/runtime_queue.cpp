@@ -83,8 +83,14 @@ static struct queue *queue_of (const runtime_ref &op)
     return &own->queues[op->on_host ? RUNTIME_MAX_DEVICES : op->device];
 }
 
+static void run_apart (runtime_ref op);
+
 static void make_ready (const runtime_ref &op)
 {
+    if (op->apart) {
+        std::thread (run_apart, op).detach ();
+        return;
+    }
     struct queue *q = queue_of (op);
 
     q->ready[op->number] = op;
@@ -105,6 +111,18 @@ static void finish (const runtime_ref &op)
             make_ready (next);
     op->next.clear ();
     own->finished.notify_all ();
+}
+
+static void run_apart (runtime_ref op)
+{
+    runtime_begin_thread ();
+    if (runtime_sticky (op->device) == cudaSuccess) {
+        cudaError_t e = op->run ();
+        if (e != cudaSuccess)
+            runtime_set_sticky (op->device, e);
+    }
+    locked hold (own->mutex);
+    finish (op);
 }
 
 static void work (struct queue *q, int device)
@@ -198,13 +216,14 @@ static void issue (const runtime_ref &op)
 }
 
 runtime_ref runtime_submit (struct CUstream_st *stream, std::function<cudaError_t ()> run,
-                            bool on_host, runtime_ref also)
+                            bool on_host, runtime_ref also, bool apart)
 {
     if (runtime_take (stream, &run, on_host))
         return nullptr;
     locked hold (own->mutex);
     start ();
     runtime_ref op = make (std::move (run), stream->device, on_host, stream->priority);
+    op->apart = apart;
     add_before (op, also);
     follow (op, stream);
     issue (op);
