@@ -23,6 +23,7 @@ args/parallel_args     t3073                   wants checkpoints of several layo
 bootstrap/boot         bootstrap/bootstrap     backends, tested through the front end; PMIx: t2002
 checkpoint/audit       checkpoint/crash        wants damaged checkpoints
 checkpoint/hf_index    checkpoint/hf_files     wants models in several files
+comm/comm_nccl         t5030                   wants a double of NCCL, and several ranks
 comm/comm              comm/ranks              other scripts run it on several ranks: t2001
 data/added_tokens      data/tokenizer_hf       a step of a tokenizer: ids of the original library
 data/normalizer        data/tokenizer_hf       the same

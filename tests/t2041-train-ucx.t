@@ -63,5 +63,5 @@ ok "[ $status != 0 ]" "MPI is asked for, and not there"
 like "$err" "there is no .*comm_mpi.so; ranks talk through MPI: install" "says what to install"
 run megatron train "${args[@]}" --distributed-backend tcp
 is "$status" 2 "another name"
-is "$err" 'megatron train: --distributed-backend: "tcp" is not mpi or ucx; nccl and gloo stand for the default' "is refused"
+is "$err" 'megatron train: --distributed-backend: "tcp" is not mpi, ucx or nccl; gloo, and nccl without --device cuda, stand for the default' "is refused"
 done_testing

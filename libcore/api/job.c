@@ -142,7 +142,7 @@ static struct mg_job *create (const struct mg_geometry *geometry,
         goto error;
     if (read_geometry (geometry, &config, &wrong) < 0) // which the other ranks should learn
         config.refusal = wrong.text;
-    if (!(config.bootstrap = job_meet (config.comm, config.timeout, err)))
+    if (!(config.bootstrap = job_meet (config.comm, config.device, config.timeout, err)))
         goto error;
     if (!(job->job = job_create (&config, err))) {
         if (all_failed) // so that all leave in order

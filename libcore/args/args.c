@@ -511,6 +511,43 @@ static bool is_strict (int argc, char **argv, const struct train_args *args)
     return strict;
 }
 
+/* The last value of an argument among words, 'before' if it is not there.  Called before everything
+ * is parsed.
+ */
+static const char *value_typed (const char *name, int argc, char **argv, const char *before)
+{
+    size_t len = strlen (name);
+
+    for (int i = 0; i < argc; i++) {
+        if (strncmp (argv[i], "--", 2) != 0 || strncmp (argv[i] + 2, name, len) != 0)
+            continue;
+        if (argv[i][2 + len] == '=')
+            before = argv[i] + 3 + len;
+        else if (!argv[i][2 + len] && i + 1 < argc)
+            before = argv[i + 1];
+    }
+    return before;
+}
+
+static const char *device_typed (int argc, char **argv, const struct train_args *args)
+{
+    const char *device = NULL;
+
+    for (const struct args_file *file = args->files; file; file = file->next)
+        device = value_typed ("device", file->count, file->word, device);
+    return value_typed ("device", argc, argv, device);
+}
+
+static bool is_cuda (const char *device)
+{
+    return device && strcspn (device, ":") == strlen ("cuda") && strncmp (device, "cuda", 4) == 0;
+}
+
+bool args_backend_is_nccl (const struct train_args *args)
+{
+    return args->backend && strcmp (args->backend, "nccl") == 0 && is_cuda (args->device);
+}
+
 static int read_all (int argc, char **argv, bool refuse, bool brief, struct train_args *args,
                      struct mg_error *err)
 {
@@ -518,6 +555,8 @@ static int read_all (int argc, char **argv, bool refuse, bool brief, struct trai
     args->brief = brief;
     if (read_files (argc, argv, args, err) < 0)
         return -1;
+    if (is_cuda (device_typed (argc, argv, args)))
+        args_others_forget (&args->others, "distributed-backend", "nccl");
     if (refuse && args_others_check (&args->others, is_strict (argc, argv, args), err) < 0)
         return -1;
     begin_again (args);

@@ -295,4 +295,9 @@ void train_args_help (FILE *out);
 /* Returns a hash of all arguments. */
 uint64_t train_args_fingerprint (const struct train_args *args);
 
+/* True if ranks talk through NCCL by name: --distributed-backend nccl with --device cuda.  Without
+ * GPUs this value stands for the default.
+ */
+bool args_backend_is_nccl (const struct train_args *args);
+
 #endif /* LIBCORE_ARGS_ARGS_H */

@@ -343,6 +343,20 @@ int args_others_check (struct args_others *o, bool strict, struct mg_error *err)
     return mg_error_set (err, absent == count ? ENOTSUP : EINVAL, "%s", o->refusal);
 }
 
+void args_others_forget (struct args_others *o, const char *name, const char *value)
+{
+    size_t len = strlen (name), kept = 0;
+
+    for (size_t i = 0; i < o->n; i++) {
+        const struct args_given *g = &o->given[i];
+
+        if ((size_t)g->name_len != len || memcmp (g->name, name, len) != 0 || !g->value
+            || strcmp (g->value, value) != 0)
+            o->given[kept++] = *g;
+    }
+    o->n = kept;
+}
+
 /* --- what is told of those that are accepted --- */
 
 static int print_kind (const struct args_others *o, enum args_other_kind kind, const char *title,

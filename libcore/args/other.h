@@ -82,6 +82,9 @@ void args_others_clear (struct args_others *o);
 int args_others_add (struct args_others *o, int argc, char **argv, int *i, const char *file,
                      int line, struct mg_error *err);
 
+/* Forget an argument whose value 'value' changes something after all, as another one decides. */
+void args_others_forget (struct args_others *o, const char *name, const char *value);
+
 /* Refuse all arguments that are not accepted, in one message.  With 'strict', refuse
  * every argument. -1 with ENOTSUP if all refused arguments are OTHER_ABSENT, else with
  * EINVAL.  o->refusal has the whole message, 'err' its first MG_ERROR_MAX bytes at most.

@@ -550,14 +550,15 @@ const struct train_arg train_arg_table[] = {
     REAL_ROW ("stall-warning-minutes", stall_minutes, 0, 1e5, 0,
               "tell who waits for whom after such a wait, 0: never (default 0)"),
     TEXT_ROW ("device", device, NULL, "NAME[:N]",
-              "what computes: cpu (the default), cuda, one rank on an NVIDIA GPU, or auto, a GPU "
-              "if it can be used; N: which device of that name, from 0 on"),
+              "what computes: cpu (the default), cuda, a GPU of NVIDIA for each rank, or auto, a "
+              "GPU if one rank can use it; N: which device of that name, from 0 on"),
     INT_ROW ("device-reserve-mib", device_reserve_mib, 0, INT_MAX, 1024, "N",
              "MiB of a GPU that plans leave to its context, the libraries and other programs "
              "(default 1024)"),
     TEXT_ROW ("distributed-backend", backend, NULL, "NAME",
-              "what ranks talk through: mpi or ucx (default: mpi if it is there; nccl and gloo "
-              "mean the default)"),
+              "what ranks talk through: mpi, ucx, or nccl with --device cuda (default: nccl with "
+              "--device cuda, else mpi if it is there; gloo, and nccl without a GPU, mean the "
+              "default)"),
     TEXT_ROW ("args-file", args_file, NULL, "FILE",
               "read arguments from FILE; those of the command line win"),
     FLAG_ROW ("strict-arguments", strict,

@@ -12,7 +12,7 @@
 
 /* Must be raised when a table or a structure that modules share with the library
  * changes. */
-enum { MODULE_ABI = 6 };
+enum { MODULE_ABI = 7 };
 
 struct module {
     int abi; /* MODULE_ABI */

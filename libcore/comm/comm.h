@@ -25,8 +25,9 @@ struct comm_start;
 struct recorder;
 
 struct comm_net_config {
-    const char *backend; /* "self", "mpi", "ucx", or "plan", whose communicators have any number of
-                            ranks and refuse all calls; NULL: the best that can be loaded */
+    const char *backend; /* "self", "mpi", "ucx", "nccl", or "plan", whose communicators have any
+                            number of ranks and refuse all calls; NULL: the best for host memory
+                            that can be loaded */
     struct mg_device *device;
     struct mg_device *host; /* of control communicators: 'device' itself, or a device that shares
                                with it (device.h); NULL: there will be no control communicators */
@@ -53,7 +54,7 @@ struct comm_net *comm_net_create (const struct comm_net_config *config,
  */
 void comm_net_destroy (struct comm_net *net);
 
-/* The backend of groups larger than one: "self", "mpi", "ucx". */
+/* The backend of groups larger than one: "self", "mpi", "ucx", "nccl". */
 const char *comm_net_backend (const struct comm_net *net);
 
 /* True if control communicators can be made from the net. */

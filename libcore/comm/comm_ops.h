@@ -174,6 +174,13 @@ struct comm_ops {
      */
     int (*enqueue) (void *impl, const struct comm_request *req, struct mg_stream *stream,
                     struct mg_error *err);
+
+    /* Look for a failure of the net's communicators that no call has reported, such as that of a
+     * peer.  Called during waits of the host, between open() and close(), on any thread.  Never
+     * blocks.  -1 and a text once there is a failure, which the device then fails with; later
+     * calls may return 0.  NULL: failures show in other ways.
+     */
+    int (*look) (void *net, struct mg_error *err);
 };
 
 extern const struct comm_ops comm_self_ops, comm_plan_ops;

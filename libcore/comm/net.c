@@ -69,8 +69,9 @@ static const char either[]
     = "ranks talk through MPI or UCX: install libopenmpi-dev or libucx-dev and configure "
       "--with-mpi=yes or --with-ucx=yes";
 
-/* In the order of preference.  A backend is part of the library or a module.  The size of
- * its communicators' scratch memory is here, since a plan loads no module.
+/* Backends for host memory come first, in the order of preference.  A backend is part of the
+ * library or a module.  The size of its communicators' scratch memory is here, since a plan loads
+ * no module.
  */
 static const struct backend {
     const char *name;
@@ -82,10 +83,15 @@ static const struct backend {
       "ranks talk through MPI: install libopenmpi-dev and configure --with-mpi=yes", mpi_scratch },
     { "ucx", NULL, "comm_ucx",
       "ranks talk through UCX: install libucx-dev and configure --with-ucx=yes", mpi_scratch },
+    { "nccl", NULL, "comm_nccl",
+      "GPUs talk through NCCL: it is built with --with-cuda where the toolkit has nccl.h",
+      mpi_scratch },
     { "self", &comm_self_ops, NULL, NULL, no_scratch },
     { "plan", &comm_plan_ops, NULL, NULL, mpi_scratch },
     { "apart", NULL, "comm_apart", "make check builds it", mpi_scratch }, // of tests
 };
+
+enum { NUM_HOST = 2 }; /* of them */
 
 static const struct backend *find (const char *name)
 {
@@ -96,11 +102,16 @@ static const struct backend *find (const char *name)
     return NULL;
 }
 
-/* The first backend whose module loads; if none does, the first. */
+static bool loads (const struct backend *b)
+{
+    return module_load (b->module, b->hint, NULL) != NULL;
+}
+
+/* The first backend for host memory whose module loads; if none does, the first. */
 static const struct backend *find_preferred (void)
 {
-    for (size_t i = 0; backends[i].module; i++) {
-        if (module_load (backends[i].module, backends[i].hint, NULL))
+    for (int i = 0; i < NUM_HOST; i++) {
+        if (loads (&backends[i]))
             return &backends[i];
     }
     return &backends[0];
@@ -113,7 +124,7 @@ bool net_find (const char *name)
 
 const char *net_control_name (void)
 {
-    return find_preferred ()->name;
+    return loads (find ("ucx")) ? "ucx" : find_preferred ()->name;
 }
 
 const struct comm_ops *net_load (const char *name, struct mg_error *err)
@@ -138,7 +149,7 @@ static const struct comm_ops *choose (const struct comm_net_config *config,
         return net_load (name, err);
     mg_error_set (err, EINVAL,
                   "communicator backend \"%.40s\" cannot connect %d ranks, want"
-                  " mpi or ucx",
+                  " mpi, ucx or nccl",
                   name, config->size);
     return NULL;
 }
@@ -156,6 +167,8 @@ static int open_backend (struct comm_net *net, struct mg_error *err)
                              net->ops->name);
     net->start->library = NULL; // the net owns it from here on
     net->impl = net->ops->open (&comm_host, library, net->stream, err);
+    if (net->impl && net->ops->look)
+        device_set_look (net->device, &(struct queue_look){ net->ops->look, net->impl });
     return net->impl ? 0 : -1;
 }
 
@@ -203,6 +216,8 @@ void comm_net_destroy (struct comm_net *net)
     if (net) {
         int saved_errno = errno;
 
+        if (net->impl && net->ops->look)
+            device_set_look (net->device, NULL);
         if (net->impl && device_settled (net->device))
             net->ops->close (net->impl, net_failed (net));
         mg_stream_destroy (net->stream);

@@ -32,8 +32,9 @@ struct comm_net {
 /* True if a backend has this name.  NULL is the preferred backend. */
 bool net_find (const char *name);
 
-/* The name of the backend for control communicators if the job's backend cannot move host
- * memory. */
+/* The name of the backend for control communicators if the job's backend cannot move host memory:
+ * ucx if its module loads, so that MPI is not started, else the preferred one.
+ */
 const char *net_control_name (void);
 
 /* Return a backend's table.  If the backend is a module, load it.  NULL and a text on

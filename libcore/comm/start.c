@@ -1,6 +1,7 @@
 /* start.c - the library's first and last call, each with a time limit */
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,9 +96,9 @@ bool comm_start_serial (const struct comm_start *start)
     return start && start->ops && start->ops->serial;
 }
 
-int comm_start_offer (struct comm_start *start, const struct comm_job *job,
-                      const struct comm_group *group, int n, void *data, size_t *len,
-                      struct mg_error *err)
+static int offer (struct comm_start *start, const struct comm_job *job,
+                  const struct comm_group *group, int n, void *data, size_t *len,
+                  struct mg_error *err)
 {
     *len = 0;
     if (!start || !start->ops || !start->ops->offer)
@@ -107,6 +108,53 @@ int comm_start_offer (struct comm_start *start, const struct comm_job *job,
     return *len <= COMM_OFFER_MAX ? 0 : mg_error_set (err, EMSGSIZE, "%s offers %zu bytes, want %d "
                                                       "at most", start->ops->name, *len,
                                                       COMM_OFFER_MAX);
+}
+
+/* Before the offers of two backends stands the length of the first one. */
+int comm_start_offer (struct comm_start *start, const struct comm_job *job,
+                      const struct comm_group *group, int n, void *data, size_t *len,
+                      struct mg_error *err)
+{
+    char first[COMM_OFFER_MAX], second[COMM_OFFER_MAX];
+    uint32_t head;
+    size_t more;
+
+    if (!start || !start->control)
+        return offer (start, job, group, n, data, len, err);
+    if (offer (start, job, group, n, first, len, err) < 0
+        || offer (start->control, job, NULL, 0, second, &more, err) < 0)
+        return -1;
+    head = (uint32_t)*len;
+    if (sizeof (head) + *len + more > COMM_OFFER_MAX)
+        return mg_error_set (err, EMSGSIZE, "%s and %s offer %zu bytes, want %d at most",
+                             start->ops->name, start->control->ops->name,
+                             sizeof (head) + *len + more, COMM_OFFER_MAX);
+    memcpy (data, &head, sizeof (head));
+    memcpy ((char *)data + sizeof (head), first, *len);
+    memcpy ((char *)data + sizeof (head) + *len, second, more);
+    *len += sizeof (head) + more;
+    return 0;
+}
+
+int comm_start_offered (const struct comm_start *start, bool control, const void *all, size_t size,
+                        void *data, size_t max, size_t *len, struct mg_error *err)
+{
+    const char *from = all;
+    uint32_t head;
+
+    *len = size;
+    if (start && start->control && size > 0) {
+        memcpy (&head, from, sizeof (head) < size ? sizeof (head) : size);
+        if (size < sizeof (head) || head > size - sizeof (head))
+            return mg_error_set (err, EPROTO, "comm: an offer of %zu bytes is damaged", size);
+        from += sizeof (head) + (control ? head : 0);
+        *len = control ? size - sizeof (head) - head : head;
+    }
+    if (*len > max)
+        return mg_error_set (err, EMSGSIZE, "comm: an offer has %zu bytes, want %zu at most", *len,
+                             max);
+    memcpy (data, from, *len);
+    return 0;
 }
 
 void comm_start_destroy (struct comm_start *start, bool together)

@@ -37,13 +37,20 @@ const char *comm_start_backend (const struct comm_start *start);
 /* True if the backend's communicators are serial (comm_ops.h). */
 bool comm_start_serial (const struct comm_start *start);
 
-/* Calls comm_ops.offer of the backend.  Writes no bytes if the backend has no such
- * function. */
+/* Calls comm_ops.offer of the backend, and of the backend for control communicators if it is
+ * another one, which gets no groups.  Writes no bytes if the backend has no such function.
+ */
 struct comm_job;
 struct comm_group;
 int comm_start_offer (struct comm_start *start, const struct comm_job *job,
                       const struct comm_group *group, int n, void *data, size_t *len,
                       struct mg_error *err);
+
+/* From what comm_start_offer() wrote on some rank, 'size' bytes at 'all', copy what the backend has
+ * offered or, with 'control', the backend for control communicators: comm_group.offered.
+ */
+int comm_start_offered (const struct comm_start *start, bool control, const void *all, size_t size,
+                        void *data, size_t max, size_t *len, struct mg_error *err);
 
 /* Free a started library, after the net that was made from it is destroyed.  If
  * `together`, all ranks call this now, and the library is stopped within the timeout,

@@ -615,6 +615,11 @@ void device_set_explain (struct mg_device *device, const struct queue_explain *e
     queue_set_explain (device->queue, explain);
 }
 
+void device_set_look (struct mg_device *device, const struct queue_look *look)
+{
+    queue_set_look (device->queue, look);
+}
+
 int device_check (struct mg_device *device, struct mg_error *err)
 {
     return queue_check (device->queue, err);

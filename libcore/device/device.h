@@ -217,6 +217,12 @@ int device_progress_waits (struct mg_device *device, struct stream_place at,
 struct queue_explain;
 void device_set_explain (struct mg_device *device, const struct queue_explain *explain);
 
+/* Somebody whom device_wait(), and with it every wait of a device without host work, asks for
+ * failures: queue_set_look().
+ */
+struct queue_look;
+void device_set_look (struct mg_device *device, const struct queue_look *look);
+
 /* 0, or -1, EIO and the text if the device has failed. Never blocks. */
 int device_check (struct mg_device *device, struct mg_error *err);
 

@@ -70,6 +70,7 @@ struct queue {
     char waited_for[DESCRIBE_MAX];   /* by the last queue_wait_for(); empty: by none */
     struct queue_lane *busy; /* lanes with work, in the order in which they got it */
     struct queue_explain explain; /* explain NULL: nobody can */
+    struct queue_look look;       /* look NULL: there is nothing to look for */
     struct queue_access access; /* begin NULL: none is needed */
     struct mg_error failure;
 };
@@ -460,6 +461,13 @@ void queue_set_explain (struct queue *queue, const struct queue_explain *explain
     pthread_mutex_unlock (&queue->lock);
 }
 
+void queue_set_look (struct queue *queue, const struct queue_look *look)
+{
+    pthread_mutex_lock (&queue->lock);
+    queue->look = look ? *look : (struct queue_look){ NULL, NULL };
+    pthread_mutex_unlock (&queue->lock);
+}
+
 void queue_set_access (struct queue *queue, const struct queue_access *access)
 {
     pthread_mutex_lock (&queue->lock);
@@ -545,17 +553,43 @@ static void show_wait (struct queue *queue, const char *what)
     pthread_mutex_unlock (&queue->lock);
 }
 
-/* The wait has reached its deadline, and with it the queue fails. */
-static int give_up (struct queue *queue, const struct queue_wait *wait, struct mg_error *err)
+/* What the waits are for, as far as anybody knows. */
+static void explain_wait (struct queue *queue, char *why, size_t max)
 {
     struct queue_explain explain;
-    char why[DESCRIBE_MAX] = "", text[MG_ERROR_MAX];
 
     pthread_mutex_lock (&queue->lock);
     explain = queue->explain;
     pthread_mutex_unlock (&queue->lock);
+    why[0] = '\0';
     if (explain.explain)
-        explain.explain (explain.arg, why, sizeof (why));
+        explain.explain (explain.arg, why, max);
+}
+
+/* Look for a failure, with which the queue fails. */
+static int look_around (struct queue *queue, struct mg_error *err)
+{
+    char why[DESCRIBE_MAX], text[MG_ERROR_MAX];
+    struct mg_error found = { "" };
+    struct queue_look look;
+
+    pthread_mutex_lock (&queue->lock);
+    look = queue->look;
+    pthread_mutex_unlock (&queue->lock);
+    if (!look.look || look.look (look.arg, &found) == 0)
+        return 0;
+    explain_wait (queue, why, sizeof (why));
+    snprintf (text, sizeof (text), "%.180s%s%s", found.text, why[0] ? ", during " : "", why);
+    queue_fail (queue, text);
+    return mg_error_set (err, EIO, "%s", text);
+}
+
+/* The wait has reached its deadline, and with it the queue fails. */
+static int give_up (struct queue *queue, const struct queue_wait *wait, struct mg_error *err)
+{
+    char why[DESCRIBE_MAX], text[MG_ERROR_MAX];
+
+    explain_wait (queue, why, sizeof (why));
     snprintf (text, sizeof (text), "%s waited %g s%s%s", wait->what, queue->timeout,
               why[0] ? " for " : "", why);
     queue_fail (queue, text);
@@ -577,6 +611,8 @@ int queue_wait_for (struct queue *queue, const struct queue_wait *wait, struct m
             break;
         if (timed_since (&start) < SPIN_SECONDS)
             continue;
+        if (look_around (queue, err) < 0)
+            return -1;
         if (!shown)
             show_wait (queue, wait->what);
         shown = true;

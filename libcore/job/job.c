@@ -16,6 +16,7 @@
 #include "libcore/bootstrap/arrival.h"
 #include "libcore/comm/comm.h"
 #include "libcore/comm/exchange.h"
+#include "libcore/comm/net.h"
 #include "libcore/comm/recorder.h"
 #include "libcore/comm/start.h"
 #include "libcore/device/device.h"
@@ -47,6 +48,41 @@ struct job {
 
 /* --- the handshake, and the monitor, without which a job can do --- */
 
+/* The name of the device, NULL: the default. */
+static const char *device_named (const char *device)
+{
+    const char *test = getenv ("MG_TEST_DEVICE");
+
+    return test ? test : device;
+}
+
+static const char *device_name_of (const struct job_config *config)
+{
+    return device_named (config->device);
+}
+
+static bool is_cuda (const char *device)
+{
+    return device && strcspn (device, ":") == strlen ("cuda") && strncmp (device, "cuda", 4) == 0;
+}
+
+/* GPUs and NCCL need each other, where there are several ranks. */
+static int check_transport (const struct job *job, const struct job_config *config,
+                            struct mg_error *why)
+{
+    const char *name = comm_start_backend (bootstrap_kept (job->bootstrap));
+    bool cuda = is_cuda (device_name_of (config)), nccl = name && strcmp (name, "nccl") == 0;
+    int size = bootstrap_info (job->bootstrap)->size;
+
+    if (bootstrap_is_planned (job->bootstrap) || size == 1 || !name || cuda == nccl)
+        return 0;
+    if (cuda)
+        return mg_error_set (why, EINVAL, "device cuda: %d ranks cannot exchange the memory of "
+                             "GPUs through %s: want the transport nccl", size, name);
+    return mg_error_set (why, EINVAL, "the transport nccl moves the memory of GPUs alone: want the "
+                         "device cuda");
+}
+
 /* Find the reason for which this rank must refuse.  'geometry' is its own, with the world
  * filled in. */
 static int check_config (const struct job *job, const struct job_config *config,
@@ -62,25 +98,17 @@ static int check_config (const struct job *job, const struct job_config *config,
     if (geometry->world != size)
         return mg_error_set (why, EINVAL, "the job has %d ranks, but was configured for %d", size,
                              geometry->world);
+    if (check_transport (job, config, why) < 0)
+        return -1;
     return geometry_validate (geometry, why);
-}
-
-/* The name of the device, NULL: the default. */
-static const char *device_name_of (const struct job_config *config)
-{
-    const char *test = getenv ("MG_TEST_DEVICE");
-
-    return test ? test : config->device;
 }
 
 /* CUDA promises no progress of one stream while another one waits. */
 static bool groups_transfers (const struct job_config *config)
 {
-    const char *device = device_name_of (config);
-
     if (config->transfers != JOB_TRANSFERS_BY_DEVICE)
         return config->transfers == JOB_TRANSFERS_GROUPED;
-    return device && strcspn (device, ":") == strlen ("cuda") && strncmp (device, "cuda", 4) == 0;
+    return is_cuda (device_name_of (config));
 }
 
 /* A hash that differs if ranks were started with different settings. */
@@ -246,18 +274,6 @@ out:
     return threads;
 }
 
-/* Ranks exchange what is in the memory of the host. */
-static int check_device (const struct job *job, const struct device_config *device,
-                         struct mg_error *err)
-{
-    int size = bootstrap_info (job->bootstrap)->size;
-
-    if (device->planned || size == 1 || !device->name || strcmp (device->name, "cuda") != 0)
-        return 0;
-    return mg_error_set (err, ENOTSUP, "device cuda: %d ranks, want 1: ranks cannot exchange the "
-                         "memory of GPUs yet", size);
-}
-
 /* DEVICE_AUTO where a GPU could not be used, however good it is. */
 static void settle_auto (struct job *job, struct device_config *device)
 {
@@ -268,7 +284,7 @@ static void settle_auto (struct job *job, struct device_config *device)
     if (size == 1)
         return;
     device->name = "cpu";
-    mg_error_set (&job->note, 0, "%d ranks, which cannot exchange the memory of GPUs yet", size);
+    mg_error_set (&job->note, 0, "%d ranks use GPUs only with --device cuda", size);
 }
 
 static int make_device (struct job *job, const struct job_config *config,
@@ -290,8 +306,6 @@ static int make_device (struct job *job, const struct job_config *config,
         device.ordinal = choice.ordinal;
     }
     settle_auto (job, &device);
-    if (check_device (job, &device, err) < 0)
-        return -1;
     if (device.threads == 0 && (device.threads = threads_environment (0, err)) < 0)
         return -1;
     if (device.threads == 0 && (device.threads = count_threads (job, err)) < 0)
@@ -304,21 +318,26 @@ static int make_device (struct job *job, const struct job_config *config,
     return job->host ? 0 : -1;
 }
 
-/* The backend of data communicators.  Tests choose one if the program does not. */
-static const char *choose_comm (const char *comm)
+/* The backend of data communicators of several ranks.  Tests choose one if the program does not. */
+static const char *choose_comm (const char *comm, const char *device)
 {
     if (!comm)
         comm = getenv ("MG_TEST_COMM");
+    if (!comm && is_cuda (device_named (device)))
+        return "nccl";
     return comm || !bootstrap_is_env () ? comm : "ucx";
 }
 
 /* MPI has a launcher of its own, or would take each rank for a job of one. */
 static int check_comm (const char *comm, struct mg_error *err)
 {
-    if (!bootstrap_is_env () || !comm || strcmp (comm, "mpi") != 0)
+    if (!bootstrap_is_env () || !comm)
+        return 0;
+    if (strcmp (comm, "mpi") != 0
+        && (strcmp (comm, "nccl") != 0 || strcmp (net_control_name (), "mpi") != 0))
         return 0;
     return mg_error_set (err, EINVAL, "MPI does not start under MEGATRON_BOOTSTRAP=env: want the "
-                         "transport ucx");
+                         "transport ucx%s", strcmp (comm, "mpi") == 0 ? "" : " beside nccl");
 }
 
 static int make_net (struct job *job, const struct job_config *config, struct mg_error *err)
@@ -335,7 +354,9 @@ static int make_net (struct job *job, const struct job_config *config, struct mg
     };
 
     if (net.size > 1)
-        net.backend = choose_comm (config->comm);
+        net.backend = choose_comm (config->comm, config->device);
+    else if (net.backend && strcmp (net.backend, "nccl") == 0)
+        net.backend = NULL; // one rank has nobody to talk to
     if (net.size > 1 && !(job->recorder = recorder_create (job->device, job->host, err)))
         return -1;
     net.recorder = job->recorder;
@@ -347,8 +368,8 @@ static int make_net (struct job *job, const struct job_config *config, struct mg
     job->control_net = job->net;
     if (comm_net_has_host (job->net))
         return 0;
-    net.backend = NULL; // the best backend for host memory
     net.start = comm_start_control (start);
+    net.backend = comm_start_backend (net.start);
     job->control_net = comm_net_create (&net, err);
     return job->control_net ? 0 : -1;
 }
@@ -364,9 +385,14 @@ static int find_offer (void *arg, int member, void *data, size_t max, size_t *le
 {
     const struct asked *asked = arg;
 
+    struct bootstrap *b = asked->job->bootstrap;
     int rank = asked->item ? comm_item_member (asked->item, member) : member;
+    char all[COMM_OFFER_MAX];
+    size_t size;
 
-    return handshake_offer (asked->job->bootstrap, rank, data, max, len, err);
+    if (handshake_offer (b, rank, all, sizeof (all), &size, err) < 0)
+        return -1;
+    return comm_start_offered (bootstrap_kept (b), !asked->item, all, size, data, max, len, err);
 }
 
 static int make_comm (struct job *job, const struct comm_item *item, struct mg_error *err)
@@ -445,7 +471,8 @@ static bool check_answered (const struct bootstrap *b, const char *name, struct 
     return false;
 }
 
-struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *err)
+struct bootstrap *job_meet (const char *comm, const char *device, double timeout,
+                            struct mg_error *err)
 {
     const char *name = getenv ("PMIX_NAMESPACE");
     char launched[256]; // PMIx allows 255 bytes; a copy, since MPI may set the variable
@@ -456,9 +483,10 @@ struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *e
     bool env = bootstrap_is_env ();
     int failed = 0;
 
-    if (!(timeout > 0) || (!comm && bootstrap_expected_size () == 1))
+    if (!(timeout > 0)
+        || (bootstrap_expected_size () == 1 && (!comm || strcmp (comm, "nccl") == 0)))
         return bootstrap_create (timeout, err);
-    comm = choose_comm (comm);
+    comm = choose_comm (comm, device);
     snprintf (launched, sizeof (launched), "%s", name && !env ? name : "");
     come = env ? NULL : arrival_create ();
     if (check_comm (comm, &why) < 0 || !(start = comm_start_create (comm, timeout, &why)))
@@ -533,7 +561,7 @@ struct job *job_create (const struct job_config *config, struct mg_error *err)
     job->bootstrap = config->bootstrap;
     if (!job->bootstrap) {
         job->own_bootstrap = true;
-        if (!(job->bootstrap = job_meet (config->comm, config->timeout, err)))
+        if (!(job->bootstrap = job_meet (config->comm, config->device, config->timeout, err)))
             goto error;
     }
     if (meet (job, config, &m, err) < 0) {

@@ -62,8 +62,9 @@ struct job_config {
     enum job_transfers transfers;
     const char *device;       /* "NAME", "NAME:ORDINAL" or DEVICE_AUTO (device_choose()); NULL: the
                                  CPU.  DEVICE_AUTO is the CPU for several ranks */
-    const char *comm; /* backend for groups larger than one: "mpi", "ucx"; NULL: the best that
-                       * can be loaded */
+    const char *comm; /* backend for groups larger than one: "mpi", "ucx", or "nccl", which goes
+                       * with the device cuda alone; NULL: nccl with that device, else the best
+                       * that can be loaded */
     uint64_t fingerprint;     /* hash of the configuration that all ranks must have in
                                  common; the job itself compares geometry, backend and
                                  instances */
@@ -71,10 +72,10 @@ struct job_config {
     struct job_watch watch;
     bool *all_failed;         /* NULL, or set when job_create() fails: true if every rank fails
                                  with the same text, false if other ranks may wait for this one */
-    /* The result of job_meet() with the same `comm`; NULL: job_create() calls job_meet().  If
-     * job_create() succeeds, the job owns the bootstrap.  If it fails, the bootstrap stays the
-     * caller's, who uses it to decide which rank prints the text, and to end ranks that may wait
-     * for this one (bootstrap_abort()).
+    /* The result of job_meet() with the same `comm` and `device`; NULL: job_create() calls
+     * job_meet().  If job_create() succeeds, the job owns the bootstrap.  If it fails, the
+     * bootstrap stays the caller's, who uses it to decide which rank prints the text, and to end
+     * ranks that may wait for this one (bootstrap_abort()).
      */
     struct bootstrap *bootstrap;
 };
@@ -83,12 +84,13 @@ struct job;
 struct recorder;
 
 /* Find the launcher's other ranks within `timeout` seconds: start the library of the communicator
- * backend `comm` (as above), then make a bootstrap, which owns the started library.  Collective
- * over the job.  NULL and a text on failure.  If the library fails to start, job_meet() still
- * usually returns a bootstrap, which knows the rank and can end the job; the first collective
- * call of this bootstrap fails with the reason.
+ * backend `comm` for the device `device` (both as above), then make a bootstrap, which owns the
+ * started library.  Collective over the job.  NULL and a text on failure.  If the library fails to
+ * start, job_meet() still usually returns a bootstrap, which knows the rank and can end the job;
+ * the first collective call of this bootstrap fails with the reason.
  */
-struct bootstrap *job_meet (const char *comm, double timeout, struct mg_error *err);
+struct bootstrap *job_meet (const char *comm, const char *device, double timeout,
+                            struct mg_error *err);
 
 /* Shake hands (handshake.h), start to watch the ranks, and make devices and communicators.
  * Collective over all ranks.  NULL, errno and a text on failure:

@@ -293,7 +293,7 @@ const char *run_config_backend (const struct train_args *args)
                  && args_other_value ("distributed-backend", strlen ("distributed-backend"),
                                       args->backend);
 
-    return other ? NULL : args->backend;
+    return other && !args_backend_is_nccl (args) ? NULL : args->backend;
 }
 
 /* Rules between the two are checked later. */

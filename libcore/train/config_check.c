@@ -57,9 +57,11 @@ static int check_process (const struct train_args *args, struct mg_error *err)
     struct device_choice device;
     sigset_t signals;
 
-    if (backend && strcmp (backend, "mpi") != 0 && strcmp (backend, "ucx") != 0)
-        return mg_error_set (err, EINVAL, "--distributed-backend: \"%.40s\" is not mpi or ucx; "
-                             "nccl and gloo stand for the default", backend);
+    if (backend && strcmp (backend, "mpi") != 0 && strcmp (backend, "ucx") != 0
+        && strcmp (backend, "nccl") != 0)
+        return mg_error_set (err, EINVAL, "--distributed-backend: \"%.40s\" is not mpi, ucx or "
+                             "nccl; gloo, and nccl without --device cuda, stand for the default",
+                             backend);
     if (args->device && device_choose (args->device, false, &device, err) < 0)
         return mg_error_prefix (err, "--device");
     if (args->exit_on_signal && args->ignore_signals)

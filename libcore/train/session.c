@@ -78,7 +78,8 @@ int session_meet (struct session *s, session_check_f *check, void *arg, int rc,
 
     if (bootstrap_expected_size () == 1)
         s->config->job.comm = NULL; // one rank needs no transport, whichever is named
-    if (!(s->bootstrap = job_meet (s->config->job.comm, s->config->job.timeout, &why)))
+    if (!(s->bootstrap = job_meet (s->config->job.comm, s->config->job.device,
+                                   s->config->job.timeout, &why)))
         return rc < 0 ? rc : mg_error_set (err, errno, "%s", why.text);
     if (rc == 0)
         rc = check (arg, bootstrap_info (s->bootstrap)->size, err);

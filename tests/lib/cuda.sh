@@ -5,7 +5,8 @@ unset MG_TEST_DEVICE
 cuda_double=$MG_BUILDDIR/tests/cuda/.libs/device_cuda.so
 [ -e "$cuda_double" ] || skip_all "CUDA is ${MG_CUDA:-off}"
 mkdir modules
-for module in "$MG_BUILDDIR/.libs"/{comm_mpi,comm_ucx,boot_pmix}.so "$cuda_double"; do
+for module in "$MG_BUILDDIR/.libs"/{comm_mpi,comm_ucx,boot_pmix}.so "$cuda_double" \
+    "${cuda_double%/*}/comm_nccl.so"; do
     [ ! -e "$module" ] || ln -s "$module" modules
 done
 export MEGATRON_MODULE_DIR=$PWD/modules MG_CUDA_IDLE_MS=1

@@ -11,7 +11,7 @@ int ranks_meet (struct job_config *config)
 {
     struct mg_error err = { "" };
 
-    if (!(config->bootstrap = job_meet (config->comm, 60, &err)))
+    if (!(config->bootstrap = job_meet (config->comm, config->device, 60, &err)))
         bail_out ("%s", err.text);
     return bootstrap_info (config->bootstrap)->size;
 }

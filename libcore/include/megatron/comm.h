@@ -18,6 +18,11 @@
  * number of ranks before it is rounded; only floating-point types have averages.  Sums and
  * averages treat denormal operands as 0, and denormal results become 0.  Calls that only move
  * data keep denormals.
+ *
+ * Communicators of several ranks with GPUs are NCCL's, and for them the last paragraph does not
+ * hold.  NCCL takes an order by the topology, the algorithm and the size of the buffer, which is
+ * the same from run to run.  It may round 16-bit types at each of its steps, and keeps denormals.
+ * Reductions of float8 are refused with ENOTSUP.
  */
 #ifndef MEGATRON_COMM_H
 #define MEGATRON_COMM_H

@@ -34,14 +34,14 @@ static void without_module (void)
     ok (!comm_start_create (NULL, 5, &err) && errno == ENOENT, "no module: %s", err.text);
     ok (strstr (err.text, "no /nonexistent/comm_mpi.so; ranks talk through MPI") != NULL,
         "it says which");
-    if (!(b = job_meet ("mpi", 5, &err)))
+    if (!(b = job_meet ("mpi", NULL, 5, &err)))
         bail_out ("%s", err.text);
     err.text[0] = '\0';
     ok (bootstrap_exchange (b, "x", 1, &err) < 0 && errno == ENOENT
         && strstr (err.text, "comm_mpi.so"), "the first exchange says it: %s", err.text);
     ok (bootstrap_barrier (b, &err) < 0 && errno == ENOENT, "and the barrier");
     bootstrap_destroy (b);
-    ok (!job_meet (NULL, 0, &err) && errno == EINVAL, "no timeout: %s", err.text);
+    ok (!job_meet (NULL, NULL, 0, &err) && errno == EINVAL, "no timeout: %s", err.text);
     unsetenv ("MEGATRON_MODULE_DIR");
 }
 

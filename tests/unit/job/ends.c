@@ -50,7 +50,7 @@ static void start (struct run *r, double timeout, uint64_t fingerprint)
     config.fingerprint = fingerprint;
     geometry_init (&config.geometry);
     if (!r->bootstrap) {
-        if (!(r->bootstrap = job_meet (NULL, timeout, &r->err)))
+        if (!(r->bootstrap = job_meet (NULL, NULL, timeout, &r->err)))
             give_up (r);
         r->info = bootstrap_info (r->bootstrap);
     }
@@ -125,7 +125,7 @@ static void mode_groups (struct run *r)
     size_t shape = getenv ("SHAPE") ? (size_t)atoi (getenv ("SHAPE")) % 2 : 0;
     int wrong = 0;
 
-    if (!(r->bootstrap = job_meet (NULL, 300, &r->err)))
+    if (!(r->bootstrap = job_meet (NULL, NULL, 300, &r->err)))
         give_up (r);
     r->info = bootstrap_info (r->bootstrap);
     config.bootstrap = r->bootstrap;
@@ -190,7 +190,7 @@ static void mode_abort (struct run *r)
 
 static void mode_fingerprint (struct run *r)
 {
-    if (!(r->bootstrap = job_meet (NULL, 300, &r->err)))
+    if (!(r->bootstrap = job_meet (NULL, NULL, 300, &r->err)))
         give_up (r);
     r->info = bootstrap_info (r->bootstrap);
     start (r, 300, r->info->rank == 1 ? 2 : 1);
@@ -223,7 +223,7 @@ static void mode_late (struct run *r)
 /* The last rank has come to the start, and leaves or hangs before the first exchange. */
 static void lose_last (struct run *r, bool leave)
 {
-    if (!(r->bootstrap = job_meet (NULL, r->seconds, &r->err)))
+    if (!(r->bootstrap = job_meet (NULL, NULL, r->seconds, &r->err)))
         give_up (r);
     r->info = bootstrap_info (r->bootstrap);
     if (r->info->rank == r->info->size - 1) {
