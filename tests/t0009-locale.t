@@ -37,6 +37,7 @@ mg_sampling_probabilities mg_generator_create mg_generator_vocab_size mg_generat
 mg_generator_cancel
 mg_train_status mg_train_should_report mg_train_set_samples mg_train_fill mg_train_stop
 mg_train_rank mg_train_world mg_train_iteration
+mg_train_read_param mg_train_read_part mg_train_write_param mg_train_write_part
 mg_comm_rank mg_comm_size mg_comm_name mg_comm_all_reduce mg_comm_reduce_scatter mg_comm_all_gather
 mg_comm_broadcast mg_comm_all_to_all mg_comm_all_to_allv mg_comm_barrier mg_comm_send mg_comm_recv mg_comm_p2p
 mg_comm_get_stats mg_comm_abort mg_dtype_size mg_dtype_name
@@ -52,7 +53,7 @@ outside() {
             match($0, head "[a-z0-9_]+ \\(")
             name = substr($0, RSTART, RLENGTH - 2); entered = 0
         }
-        /c_locale_enter \(\)/ { entered = 1 }
+        /[ _]enter \(/ { entered = 1 } # c_locale_enter(), or a call of it
         /^}/ && name != "" {
             if (!entered && !(name in known)) print FILENAME ": " name
             count++; name = ""

@@ -12,8 +12,8 @@
 
 enum { ROWS = FLASH_MMA_ROWS, THREADS = FLASH_MMA_THREADS };
 
-/* Shared memory of a block: its queries and what they see, two buffers of keys and values, positions
- * of keys.
+/* Shared memory of a block: its queries and what they see, two buffers of keys and values, and
+ * positions of keys.
  */
 template <typename T, int D, int DV, int KEYS> struct memory {
     T q[ROWS * mma_ld<D>];

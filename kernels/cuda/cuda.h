@@ -17,8 +17,8 @@ extern "C" {
 
 struct CUstream_st;
 
-/* What a device can do: its compute capability, 10 major + minor, and the bytes of shared memory that
- * a block may ask for.
+/* What a device can do: its compute capability, 10 major + minor, and the bytes of shared memory
+ * that a block may ask for.
  */
 struct cuda_limits {
     int capability;

@@ -371,10 +371,11 @@ ncclResult_t ncclGetUniqueId (ncclUniqueId *id)
 
 const char *ncclGetErrorString (ncclResult_t e)
 {
-    static const char *const text[] = { "no error", "unhandled cuda error", 
-        "unhandled system error",
-        "internal error", "invalid argument", "invalid usage", "remote process exited or there was"
-        " a network error", "NCCL operation in progress" };
+    static const char *const text[] = {
+        "no error", "unhandled cuda error", "unhandled system error", "internal error",
+        "invalid argument", "invalid usage", "remote process exited or there was a network error",
+        "NCCL operation in progress"
+    };
 
     return (unsigned)e < ncclNumResults ? text[e] : "unknown result code";
 }
