@@ -353,6 +353,10 @@ else
     run megatron data train-tokenizer nofile --vocab-size 300 --output own.json
     is "$status $err" "1 megatron: data train-tokenizer: cannot open nofile: No such file or directory" \
         "no such text"
+    cp body.jsonl %s%n.jsonl
+    run megatron data train-tokenizer %s%n.jsonl --vocab-size 300 --output own.json
+    is "$status $err" "1 megatron: data train-tokenizer: %s%n.jsonl:1: no key \"text\"" \
+        "a name that looks like a format"
     run megatron data train-tokenizer body.jsonl --vocab-size 300 --output own.json
     is "$status $err" "1 megatron: data train-tokenizer: body.jsonl:1: no key \"text\"" \
         "no such key"

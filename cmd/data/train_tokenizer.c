@@ -165,7 +165,7 @@ static int count_line (void *arg, const char *path, size_t number, const char *l
     if (input_parse_line (line, size, &lines->key, 1, &lines->sink, err) == 0)
         return 0;
     snprintf (where, sizeof (where), "%.250s:%zu", path, number);
-    return mg_error_prefix (err, where);
+    return mg_error_prefix (err, "%s", where);
 }
 
 static int read_inputs (const struct trainer_request *r, struct bpe_train *train,
