@@ -19,6 +19,7 @@ check_lists ()
     local list line pattern
     : >owned
     for list in "$1"/*.install; do
+        # 'rules' installs what the package has only in some builds
         while read -r line; do
             pattern=$(printf '%s\n' "$line" | sed -e 's|^usr/||' -e 's|\.|\\.|g' \
                 -e 's|^lib/\*/|lib(64\|/[^/]*-linux-[^/]*)?/|' \
@@ -28,7 +29,8 @@ check_lists ()
                 *) echo "${list##*/}: $line: no such file" ;;
             esac
             cat found >>owned
-        done <"$list"
+        done < <(cat "$list"; name=${list##*/}
+            sed -n "s/.*dh_install -p${name%.install} '\(.*\)'.*/\1/p" "$debian/rules")
     done
     sort owned | uniq -d | sed 's/$/: in two packages/'
     sort -u owned | comm -23 installed - | sed 's/$/: in no package/'
