@@ -29,6 +29,9 @@ const char *const gpus_options[GPUS_NUM] = {
     [GPUS_SOCKETS] = "sockets-per-node",
 };
 
+/* Options that say how many GPUs a node gives. */
+static const enum gpus_option of_node[] = { GPUS_NODE, GPUS_GRES, GPUS_SOCKET };
+
 enum { ITEM_MAX = 128, WORDS_MAX = 4, SHOWN_MAX = 80 };
 
 /* One item of a list, cut into words; words[0..count-1] point into 'text'. */
@@ -83,7 +86,7 @@ static int64_t read_count (const char *word)
 
         if (!letter || end[1])
             return -1;
-        for (; letter >= letters && value <= GEOMETRY_SIZE_MAX; letter--)
+        for (long power = letter - letters; power >= 0 && value <= GEOMETRY_SIZE_MAX; power--)
             value *= 1024;
     }
     return value <= GEOMETRY_SIZE_MAX ? value : -1;
@@ -347,7 +350,7 @@ static int bind_list (const char *text, unsigned long long list[BIND_LIST_MAX])
     return n;
 }
 
-/* The least number of tasks of some node: tasks are on no more nodes than are known. */
+/* At least this many tasks are on the fullest node. */
 static int64_t crowd (const struct gpus_tasks *tasks)
 {
     if (tasks->per_node > 0)
@@ -389,39 +392,37 @@ static int64_t bind_share (const struct gpus_request *r, const struct gpus_tasks
     return most;
 }
 
+/* An option puts so many tasks on one GPU. */
+static int refuse_share (const struct gpus_request *r, enum gpus_option option, int64_t together,
+                         int share, struct mg_error *err)
+{
+    char shown[SHOWN_MAX];
+
+    if (together <= share)
+        return 0;
+    show_option (r, option, shown);
+    return mg_error_set (err, EDOM, "%s puts %lld tasks on a GPU; at most %d %s allowed here",
+                         shown, (long long)together, share, share == 1 ? "is" : "are");
+}
+
 int gpus_check (const struct gpus_request *r, const struct gpus_tasks *tasks, int share,
                 struct mg_error *err)
 {
-    static const enum gpus_option of_node[] = { GPUS_NODE, GPUS_GRES, GPUS_SOCKET };
-    int each = read_size (r->text[GPUS_TASKS_EACH]);
-    char shown[SHOWN_MAX];
-    int64_t bound;
-
-    if (each > share) {
-        show_option (r, GPUS_TASKS_EACH, shown);
-        return mg_error_set (err, EDOM, "%s puts %d tasks on a GPU; at most %d %s allowed here",
-                             shown, each, share, share == 1 ? "is" : "are");
-    }
+    if (refuse_share (r, GPUS_TASKS_EACH, read_size (r->text[GPUS_TASKS_EACH]), share, err) < 0)
+        return -1;
     if (refuse_job (r, tasks, share, err) < 0)
         return -1;
     for (size_t i = 0; i < sizeof (of_node) / sizeof (of_node[0]); i++) {
         if (refuse_node (r, of_node[i], tasks, share, err) < 0)
             return -1;
     }
-    bound = gpus_asked (r) ? bind_share (r, tasks) : 0;
-    if (bound > share) {
-        show_option (r, GPUS_BIND, shown);
-        return mg_error_set (err, EDOM, "%s puts %lld tasks on a GPU; at most %d %s allowed here",
-                             shown, (long long)bound, share, share == 1 ? "is" : "are");
-    }
-    return 0;
+    return refuse_share (r, GPUS_BIND, gpus_asked (r) ? bind_share (r, tasks) : 0, share, err);
 }
 
 static bool warn_unused (const struct gpus_request *r, const struct gpus_tasks *tasks,
                          struct mg_error *text)
 {
     static const enum gpus_option of_task[] = { GPUS_TASK, GPUS_TRES_TASK };
-    static const enum gpus_option of_node[] = { GPUS_NODE, GPUS_GRES, GPUS_SOCKET };
     char shown[SHOWN_MAX];
 
     for (size_t i = 0; i < sizeof (of_task) / sizeof (of_task[0]); i++) {

@@ -44,9 +44,8 @@ struct gpus_request {
 /* True if some option asks for at least one GPU, or for a share of one. */
 bool gpus_asked (const struct gpus_request *r);
 
-/* Check that every task can have a GPU that at most 'share' tasks use.  Only what is certain
- * from the numbers that are known is refused.  0, or -1, EDOM and one line with the option,
- * its value and a remedy.
+/* Check that no GPU must serve more than 'share' tasks, by the numbers that the options give.  0,
+ * or -1, EDOM and one line with the option, its value and a remedy.
  */
 int gpus_check (const struct gpus_request *r, const struct gpus_tasks *tasks, int share,
                 struct mg_error *err);

@@ -29,8 +29,8 @@ struct plugin {
  */
 extern const char plugin_refused[];
 
-/* A variable by which srun tells the nodes that a user typed the options of this step, so that a
- * task without a GPU is refused and not only warned of.  Tasks do not get it.
+/* srun sets this variable for the nodes if the user typed the options of this step.  A node then
+ * refuses a task that has no GPU; otherwise it warns.  Tasks do not get the variable.
  */
 extern const char plugin_strict[];
 

@@ -239,8 +239,8 @@ static int check_gpus (const struct plugin *p, spank_t sp, const struct task *t,
     if (get_env_int (sp, "SLURM_GPUS_ON_NODE", &gpus) < 0 || gpus == 0) {
         if (p->conf.gpus == CONF_GPUS_OPTIONAL)
             return 0;
-        mg_error_set (err, EDOM, "the step has no GPUs on node %u of its nodes, and this site "
-                      "wants one for every task", t->node);
+        mg_error_set (err, EDOM, "the step has no GPUs on its node %u, and this site wants one "
+                      "for every task", t->node);
     } else if (t->local_size > (int64_t)gpus * share)
         mg_error_set (err, EDOM, "%u tasks on node %u of the step have %d GPU%s; at most %d task%s "
                       "a GPU %s allowed here", t->local_size, t->node, gpus, gpus == 1 ? "" : "s",

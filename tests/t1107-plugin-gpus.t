@@ -184,7 +184,7 @@ is "$status:$(sort -u <<<"$out"):$err" "0:4 0,1 none:" "a site that allows two t
 slurm_settle
 plugstack gpus=required
 run srun -Q --mpi=none -n2 --exclusive --megatron-tp=2 sh -c "$say"
-like "$status:$out:$err" '^1::.*error: megatron: the step has no GPUs on node 0 of its nodes, and this site wants one for every task' \
+like "$status:$out:$err" '^1::.*error: megatron: the step has no GPUs on its node 0, and this site wants one for every task' \
     "a site that wants GPUs: a step without them"
 slurm_settle
 run srun -Q --mpi=none -n2 sh -c "$say"

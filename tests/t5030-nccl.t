@@ -5,7 +5,8 @@
 . "$MG_SRCDIR/tests/lib/train.sh"
 . "$MG_SRCDIR/tests/lib/cuda.sh"
 
-[ -e modules/comm_nccl.so ] && [ -e "$MG_BUILDDIR/tests/cuda/lib/libnccl.so.2" ] || skip_all "NCCL is not there: ${MG_CUDA:-CUDA is off}"
+[ -e modules/comm_nccl.so ] && [ -e "$MG_BUILDDIR/tests/cuda/lib/libnccl.so.2" ] \
+    || skip_all "NCCL is not there: ${MG_CUDA:-CUDA is off}"
 [ -e modules/comm_ucx.so ] || skip_all "the module for UCX was not built"
 rm -f modules/comm_mpi.so # MPI is not needed
 ranks=$MG_BUILDDIR/tests/unit/comm/ranks.t
@@ -55,7 +56,7 @@ refused "a transport for host memory" \
     "^megatron train: device cuda: 2 ranks cannot exchange the memory of GPUs through ucx: want the transport nccl" \
     megatron launch -n 2 "${one[@]}" --device cuda --distributed-backend ucx
 rm modules/comm_nccl.so
-refused "no module" "there is no .*/comm_nccl.so; GPUs talk through NCCL: it is built with" \
+refused "no module" "there is no .*/comm_nccl.so; GPUs talk through NCCL: configure --with-cuda" \
     megatron launch -n 2 "${one[@]}" --device cuda
 run megatron launch -n 2 "${one[@]}" --train-iters 1 --distributed-backend nccl
 is "$status" 0 "without GPUs --distributed-backend nccl"

@@ -28,9 +28,9 @@ bool doctor_check_slurm (json_t *findings);
 /* Check this process and this machine: library, modules, limits, CPUs. */
 void doctor_check_machine (json_t *findings);
 
-/* Check what NVIDIA's driver, nvidia-smi, the system and the dynamic linker tell of GPUs, their
- * links, network adapters and NCCL.  Nothing is added about what is not there.  Waits for
- * nvidia-smi up to 20 seconds.
+/* Look for GPUs, their links, network adapters and NCCL, and add a finding for each kind that this
+ * machine has.  The sources are NVIDIA's driver, nvidia-smi, /sys and the dynamic linker.  Waits
+ * for nvidia-smi up to 20 seconds.
  */
 void doctor_check_hardware (json_t *findings);
 

@@ -538,14 +538,10 @@ static const char *device_typed (int argc, char **argv, const struct train_args 
     return value_typed ("device", argc, argv, device);
 }
 
-static bool is_cuda (const char *device)
-{
-    return device && strcspn (device, ":") == strlen ("cuda") && strncmp (device, "cuda", 4) == 0;
-}
-
 bool args_backend_is_nccl (const struct train_args *args)
 {
-    return args->backend && strcmp (args->backend, "nccl") == 0 && is_cuda (args->device);
+    return args->backend && strcmp (args->backend, "nccl") == 0
+           && device_is_named (args->device, "cuda");
 }
 
 static int read_all (int argc, char **argv, bool refuse, bool brief, struct train_args *args,
@@ -555,7 +551,7 @@ static int read_all (int argc, char **argv, bool refuse, bool brief, struct trai
     args->brief = brief;
     if (read_files (argc, argv, args, err) < 0)
         return -1;
-    if (is_cuda (device_typed (argc, argv, args)))
+    if (device_is_named (device_typed (argc, argv, args), "cuda"))
         args_others_forget (&args->others, "distributed-backend", "nccl");
     if (refuse && args_others_check (&args->others, is_strict (argc, argv, args), err) < 0)
         return -1;

@@ -82,7 +82,7 @@ void args_others_clear (struct args_others *o);
 int args_others_add (struct args_others *o, int argc, char **argv, int *i, const char *file,
                      int line, struct mg_error *err);
 
-/* Forget an argument whose value 'value' changes something after all, as another one decides. */
+/* Forget the argument NAME VALUE: because of another argument, this value changes something. */
 void args_others_forget (struct args_others *o, const char *name, const char *value);
 
 /* Refuse all arguments that are not accepted, in one message.  With 'strict', refuse

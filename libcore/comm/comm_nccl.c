@@ -91,7 +91,7 @@ int nccl_enter (const struct nccl_comm *c, struct mg_error *err)
 
 /* --- the net --- */
 
-/* Is the library that of the header, or a later one of the same major release? */
+/* 0 if the library is that of the header, or a later one of the same major release. */
 static int check_version (const struct comm_host *host, int *version, struct mg_error *err)
 {
     ncclResult_t rc = ncclGetVersion (version);
@@ -185,7 +185,7 @@ static int nccl_look (void *impl, struct mg_error *err)
     int rc = 0;
 
     if (net->failed)
-        return 0; // it has been told
+        return 0; // the failure has been reported
     pthread_mutex_lock (&net->lock);
     for (struct nccl_comm *c = net->comms; c && rc == 0; c = c->next) {
         ncclResult_t state = ncclSuccess, asked = ncclCommGetAsyncError (c->comm, &state);

@@ -71,6 +71,11 @@ static int refuse_name (const char *name, struct mg_error *err)
     return mg_error_set (err, ENODEV, "there is no device \"%.40s\", want %s", name, names);
 }
 
+bool device_is_named (const char *text, const char *name)
+{
+    return text && strcspn (text, ":") == strlen (name) && strncmp (text, name, strlen (name)) == 0;
+}
+
 int device_choose (const char *text, bool tests, struct device_choice *choice,
                    struct mg_error *err)
 {
@@ -88,7 +93,7 @@ int device_choose (const char *text, bool tests, struct device_choice *choice,
     for (int i = 0; i < NUM_BACKENDS; i++) {
         const struct backend *b = &backends[i];
 
-        if (strlen (b->name) != len || memcmp (b->name, text, len) != 0 || (b->test && !tests))
+        if (!device_is_named (text, b->name) || (b->test && !tests))
             continue;
         snprintf (choice->name, sizeof (choice->name), "%s", b->name);
         choice->ordinal = ordinal;
@@ -232,13 +237,13 @@ void device_destroy (struct mg_device *device)
 
         if (device->block.memory)
             device->ops->free (device, device->block.memory);
-        if (device->planned)
-            device->kernels = device->real;
-        device->ops->destroy (device); // may wait, and a wait needs the queue
         if (!device->shares) {
-            queue_destroy (device->queue);
+            queue_destroy (device->queue); // its thread may still call the backend (queue_access)
             progress_destroy (device->progress);
         }
+        if (device->planned)
+            device->kernels = device->real;
+        device->ops->destroy (device);
         while (device->pinned) {
             struct host_block *block = device->pinned;
 

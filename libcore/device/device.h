@@ -42,6 +42,9 @@ struct device_choice {
 int device_choose (const char *text, bool tests, struct device_choice *choice,
                    struct mg_error *err);
 
+/* True if a text as of device_choose() names this backend.  NULL names none. */
+bool device_is_named (const char *text, const char *name);
+
 struct device_config {
     const char *name; /* NULL: "cpu"; DEVICE_AUTO only if 'ordinal' is DEVICE_BY_RANK */
     int threads;      /* compute threads of this process, at least 1 */
@@ -217,8 +220,8 @@ int device_progress_waits (struct mg_device *device, struct stream_place at,
 struct queue_explain;
 void device_set_explain (struct mg_device *device, const struct queue_explain *explain);
 
-/* Somebody whom device_wait(), and with it every wait of a device without host work, asks for
- * failures: queue_set_look().
+/* Set the function that finds failures during waits: queue_set_look().  device_wait() calls it, and
+ * so does every wait of a device that has no host work.
  */
 struct queue_look;
 void device_set_look (struct mg_device *device, const struct queue_look *look);

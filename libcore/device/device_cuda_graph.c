@@ -48,7 +48,7 @@ static void *begin_capture (struct mg_stream *stream, struct mg_error *err)
     return c;
 }
 
-/* A capture that nothing is made of ends, too. */
+/* End the capture also if no graph was made of it. */
 static void destroy_capture (void *capture)
 {
     struct capture *c = capture;
@@ -167,7 +167,7 @@ static int replay (const void *impl, struct mg_error *err)
     return cuda_check (g->device, rc, "the launch of a graph", err);
 }
 
-/* What the runtime takes of the host besides cannot be known. */
+/* CUDA does not report its own memory of the host. */
 static size_t host_bytes (const void *graph)
 {
     (void)graph;

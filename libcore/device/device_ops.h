@@ -59,7 +59,9 @@ struct device_ops {
      */
     int (*create) (struct mg_device *device, struct mg_error *err);
 
-    /* Free the result of create(), also if create() failed half way.  Keeps errno. */
+    /* Free the result of create(), also if create() failed half way.  The device's queue is gone,
+     * so nothing here can wait.  Keeps errno.
+     */
     void (*destroy) (struct mg_device *device);
 
     /* Memory as device_alloc() promises; size is not 0. NULL and errno on failure,

@@ -11,8 +11,8 @@
  * streams, and their later work begins after the replay.  Streams must outlive the graph's last
  * replay.
  *
- * An event that was recorded in a capture orders the work of the graph, and nothing else: the host,
- * and streams outside, can wait for it only after it was recorded once more outside.
+ * An event that was recorded in a capture orders the work of the graph, and nothing else.  Outside
+ * the graph, nothing can wait for the event until it is recorded again outside.
  *
  * A replay repeats the work of the device, but not the work of the host between calls.
  * So a capture refuses everything that a replay cannot repeat, with a text that names the

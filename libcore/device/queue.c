@@ -70,7 +70,7 @@ struct queue {
     char waited_for[DESCRIBE_MAX];   /* by the last queue_wait_for(); empty: by none */
     struct queue_lane *busy; /* lanes with work, in the order in which they got it */
     struct queue_explain explain; /* explain NULL: nobody can */
-    struct queue_look look;       /* look NULL: there is nothing to look for */
+    struct queue_look look;       /* look NULL: no function */
     struct queue_access access; /* begin NULL: none is needed */
     struct mg_error failure;
 };

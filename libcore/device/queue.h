@@ -166,17 +166,17 @@ struct queue_explain {
 /* NULL: nobody. */
 void queue_set_explain (struct queue *queue, const struct queue_explain *explain);
 
-/* Somebody whom each queue_wait_for() asks again and again for failures that no work reports.
- * look() returns -1 and a text once there is one; the queue then fails with the text and with what
- * queue_explain says of the wait.  It never blocks, and is called in the thread that waits, without
- * the queue's lock.
+/* A function that each queue_wait_for() calls again and again, to find failures that no work
+ * reports.  It returns 0, or -1 and a text.  The queue then fails with that text and with what
+ * queue_explain says of the wait.  The function never blocks.  It is called in the thread that
+ * waits, without the queue's lock.
  */
 struct queue_look {
     int (*look) (void *arg, struct mg_error *err);
     void *arg;
 };
 
-/* NULL: nobody. */
+/* NULL: no function. */
 void queue_set_look (struct queue *queue, const struct queue_look *look);
 
 /* Functions that the communication thread calls before it polls work, and afterwards,

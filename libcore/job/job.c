@@ -61,17 +61,13 @@ static const char *device_name_of (const struct job_config *config)
     return device_named (config->device);
 }
 
-static bool is_cuda (const char *device)
-{
-    return device && strcspn (device, ":") == strlen ("cuda") && strncmp (device, "cuda", 4) == 0;
-}
-
 /* GPUs and NCCL need each other, where there are several ranks. */
 static int check_transport (const struct job *job, const struct job_config *config,
                             struct mg_error *why)
 {
     const char *name = comm_start_backend (bootstrap_kept (job->bootstrap));
-    bool cuda = is_cuda (device_name_of (config)), nccl = name && strcmp (name, "nccl") == 0;
+    bool cuda = device_is_named (device_name_of (config), "cuda");
+    bool nccl = name && strcmp (name, "nccl") == 0;
     int size = bootstrap_info (job->bootstrap)->size;
 
     if (bootstrap_is_planned (job->bootstrap) || size == 1 || !name || cuda == nccl)
@@ -108,7 +104,7 @@ static bool groups_transfers (const struct job_config *config)
 {
     if (config->transfers != JOB_TRANSFERS_BY_DEVICE)
         return config->transfers == JOB_TRANSFERS_GROUPED;
-    return is_cuda (device_name_of (config));
+    return device_is_named (device_name_of (config), "cuda");
 }
 
 /* A hash that differs if ranks were started with different settings. */
@@ -323,7 +319,7 @@ static const char *choose_comm (const char *comm, const char *device)
 {
     if (!comm)
         comm = getenv ("MG_TEST_COMM");
-    if (!comm && is_cuda (device_named (device)))
+    if (!comm && device_is_named (device_named (device), "cuda"))
         return "nccl";
     return comm || !bootstrap_is_env () ? comm : "ucx";
 }

@@ -110,7 +110,7 @@ void *model_allocate (size_t n, size_t size, struct mg_error *err);
 /* Elements that a tensor-parallel rank keeps of a split output in passes of a shape. */
 int64_t model_split_count (const struct model *m, const struct nn_shape *shape);
 
-/* Does the model take passes of this shape?  -1 and a text that says what does not fit. */
+/* 0 if the model takes passes of this shape; else -1 and a text that says what does not fit. */
 int model_check_shape (const struct model *m, const struct nn_shape *shape, struct mg_error *err);
 
 /* Before a pass of this shape, which fits, through a slot: give the tensors of its layers the live

@@ -315,100 +315,132 @@ static void check_devices ()
     cudaSetDevice (0);
 }
 
-/* Nothing of a capture runs; a launch runs all of it, with the arguments of the capture and what is
- * in memory at the launch.
- */
-static void check_graphs ()
+/* Memory and streams of a capture. */
+struct captured {
+    float *x, *pinned;
+    cudaStream_t one, two, other; /* the capture is of the first two */
+    cudaEvent_t fork, join;
+};
+
+static void create_captured (struct captured *c)
 {
-    float *x = nullptr, *pinned = nullptr, value = 2;
-    size_t nodes = 0, before = 0, after = 0, all;
+    cudaMalloc ((void **)&c->x, BYTES);
+    cudaHostAlloc ((void **)&c->pinned, BYTES, cudaHostAllocDefault);
+    for (cudaStream_t *s : { &c->one, &c->two, &c->other })
+        cudaStreamCreateWithFlags (s, cudaStreamNonBlocking);
+    for (cudaEvent_t *e : { &c->fork, &c->join })
+        cudaEventCreateWithFlags (e, cudaEventDisableTiming);
+    cudaMemset (c->x, 0, BYTES);
+    cudaDeviceSynchronize ();
+}
+
+static void destroy_captured (struct captured *c)
+{
+    for (cudaStream_t s : { c->one, c->two, c->other })
+        cudaStreamDestroy (s);
+    for (cudaEvent_t e : { c->fork, c->join })
+        cudaEventDestroy (e);
+    cudaFree (c->x);
+    cudaFreeHost (c->pinned);
+}
+
+static bool is_capturing (cudaStream_t stream)
+{
+    cudaStreamCaptureStatus status;
+
+    return cudaStreamIsCapturing (stream, &status) == cudaSuccess
+           && status == cudaStreamCaptureStatusActive;
+}
+
+/* Begin a capture of: pinned to x, x += 2 on the other stream, x to pinned, x = 0. */
+static void capture_work (const struct captured *c)
+{
+    float value = 2;
+
+    is_error (cudaStreamBeginCapture (c->one, cudaStreamCaptureModeThreadLocal), cudaSuccess,
+              "a capture begins");
+    cudaMemcpyAsync (c->x, c->pinned, BYTES, cudaMemcpyHostToDevice, c->one);
+    cudaEventRecord (c->fork, c->one);
+    is_error (cudaStreamWaitEvent (c->two, c->fork, 0), cudaSuccess, "a fork");
+    report (is_capturing (c->two), "brings a stream into the capture");
+    is_error (launch_add (c->x, value, c->two), cudaSuccess, "work of that stream");
+    value = 100;
+    cudaEventRecord (c->join, c->two);
+    is_error (cudaStreamWaitEvent (c->one, c->join, 0), cudaSuccess, "a join");
+    cudaMemcpyAsync (c->pinned, c->x, BYTES, cudaMemcpyDeviceToHost, c->one);
+    cudaMemsetAsync (c->x, 0, BYTES, c->one);
+}
+
+static void check_captures (const struct captured *c)
+{
     cudaStreamCaptureStatus status;
     unsigned long long id = 0;
-    cudaStream_t one, two, other;
-    cudaEvent_t fork, join;
     cudaGraph_t graph;
-    cudaGraphExec_t exec;
+    size_t nodes = 1;
 
-    cudaMalloc ((void **)&x, BYTES);
-    cudaHostAlloc ((void **)&pinned, BYTES, cudaHostAllocDefault);
-    cudaStreamCreateWithFlags (&one, cudaStreamNonBlocking);
-    cudaStreamCreateWithFlags (&two, cudaStreamNonBlocking);
-    cudaStreamCreateWithFlags (&other, cudaStreamNonBlocking);
-    cudaEventCreateWithFlags (&fork, cudaEventDisableTiming);
-    cudaEventCreateWithFlags (&join, cudaEventDisableTiming);
-    cudaMemset (x, 0, BYTES);
-    cudaDeviceSynchronize ();
-    is_error (cudaStreamBeginCapture (one, cudaStreamCaptureModeThreadLocal), cudaSuccess,
-              "a capture begins");
-    is_error (cudaStreamBeginCapture (one, cudaStreamCaptureModeThreadLocal),
-              cudaErrorIllegalState, "once");
-    report (cudaStreamGetCaptureInfo (one, &status, &id, nullptr, nullptr, nullptr, nullptr)
+    capture_work (c);
+    is_error (cudaStreamBeginCapture (c->one, cudaStreamCaptureModeThreadLocal),
+              cudaErrorIllegalState, "a capture begins once");
+    report (cudaStreamGetCaptureInfo (c->one, &status, &id, nullptr, nullptr, nullptr, nullptr)
                     == cudaSuccess
                 && status == cudaStreamCaptureStatusActive && id > 0,
             "the stream captures");
-    cudaMemcpyAsync (x, pinned, BYTES, cudaMemcpyHostToDevice, one);
-    cudaEventRecord (fork, one);
-    is_error (cudaStreamWaitEvent (two, fork, 0), cudaSuccess, "a fork");
-    report (cudaStreamIsCapturing (two, &status) == cudaSuccess
-                && status == cudaStreamCaptureStatusActive,
-            "brings a stream into the capture");
-    is_error (launch_add (x, value, two), cudaSuccess, "work of that stream");
-    value = 100;
-    cudaEventRecord (join, two);
-    is_error (cudaStreamWaitEvent (one, join, 0), cudaSuccess, "a join");
-    cudaMemcpyAsync (pinned, x, BYTES, cudaMemcpyDeviceToHost, one);
-    cudaMemsetAsync (x, 0, BYTES, one);
-    is_error (launch_add (x, 7, other), cudaSuccess, "other streams go on");
-    is_error (cudaStreamSynchronize (other), cudaSuccess, "and can be waited for");
-    is_error (cudaStreamEndCapture (one, &graph), cudaSuccess, "the capture ends");
-    is_error (cudaStreamEndCapture (one, &graph), cudaErrorIllegalState, "once");
+    is_error (launch_add (c->x, 7, c->other), cudaSuccess, "other streams go on");
+    is_error (cudaStreamSynchronize (c->other), cudaSuccess, "and can be waited for");
+    is_error (cudaStreamEndCapture (c->one, &graph), cudaSuccess, "the capture ends");
+    cudaGraphDestroy (graph);
+    is_error (cudaStreamEndCapture (c->one, &graph), cudaErrorIllegalState, "once");
     cudaGetLastError ();
-    is_error (cudaStreamBeginCapture (one, cudaStreamCaptureModeThreadLocal), cudaSuccess,
+    is_error (cudaStreamBeginCapture (c->one, cudaStreamCaptureModeThreadLocal), cudaSuccess,
               "another one");
-    is_error (cudaStreamEndCapture (one, &graph), cudaSuccess, "without work");
+    is_error (cudaStreamEndCapture (c->one, &graph), cudaSuccess, "without work");
     report (cudaGraphGetNodes (graph, nullptr, &nodes) == cudaSuccess && nodes == 0,
             "has no nodes");
     cudaGraphDestroy (graph);
-    cudaStreamBeginCapture (one, cudaStreamCaptureModeThreadLocal);
-    cudaMemcpyAsync (x, pinned, BYTES, cudaMemcpyHostToDevice, one);
-    cudaEventRecord (fork, one);
-    cudaStreamWaitEvent (two, fork, 0);
-    value = 2;
-    launch_add (x, value, two);
-    value = 100;
-    cudaEventRecord (join, two);
-    cudaStreamWaitEvent (one, join, 0);
-    cudaMemcpyAsync (pinned, x, BYTES, cudaMemcpyDeviceToHost, one);
-    cudaMemsetAsync (x, 0, BYTES, one);
-    cudaStreamEndCapture (one, &graph);
+}
+
+/* Nothing of a capture runs; a launch runs all of it, with the arguments of the capture and what is
+ * in memory at the launch.
+ */
+static void check_launches (const struct captured *c)
+{
+    size_t nodes = 0, before = 0, after = 0, all;
+    cudaGraphExec_t exec;
+    cudaGraph_t graph;
+
+    capture_work (c);
+    cudaStreamEndCapture (c->one, &graph);
     report (cudaGraphGetNodes (graph, nullptr, &nodes) == cudaSuccess && nodes == 4,
             "kernels, copies and sets are nodes, events are not");
     cudaMemGetInfo (&before, &all);
     is_error (cudaGraphInstantiate (&exec, graph, 0), cudaSuccess, "a graph that can run");
-    is_error (cudaGraphUpload (exec, one), cudaSuccess, "is on the device");
-    is_error (cudaStreamSynchronize (one), cudaSuccess, "after a while");
+    is_error (cudaGraphUpload (exec, c->one), cudaSuccess, "is on the device");
+    is_error (cudaStreamSynchronize (c->one), cudaSuccess, "after a while");
     cudaMemGetInfo (&after, &all);
     report (after <= before, "where it takes memory");
     is_error (cudaGraphDestroy (graph), cudaSuccess, "and needs the other one no more");
     for (int i = 0; i < COUNT; i++)
-        pinned[i] = 1;
-    is_error (cudaGraphLaunch (exec, other), cudaSuccess, "a launch, on a stream of choice");
-    is_error (cudaGraphLaunch (exec, other), cudaSuccess, "and one more");
-    is_error (cudaStreamSynchronize (other), cudaSuccess, "both run");
-    report (all_are (pinned, 5), "one after the other, with the arguments of the capture");
-    is_error (cudaEventQuery (join), cudaErrorCapturedEvent,
+        c->pinned[i] = 1;
+    is_error (cudaGraphLaunch (exec, c->other), cudaSuccess, "a launch, on a stream of choice");
+    is_error (cudaGraphLaunch (exec, c->other), cudaSuccess, "and one more");
+    is_error (cudaStreamSynchronize (c->other), cudaSuccess, "both run");
+    report (all_are (c->pinned, 5), "one after the other, with the arguments of the capture");
+    is_error (cudaEventQuery (c->join), cudaErrorCapturedEvent,
               "nobody can ask for an event of a capture");
     cudaGetLastError ();
-    is_error (cudaEventRecord (join, other), cudaSuccess, "until it is recorded again");
-    is_error (cudaEventSynchronize (join), cudaSuccess, "outside");
+    is_error (cudaEventRecord (c->join, c->other), cudaSuccess, "until it is recorded again");
+    is_error (cudaEventSynchronize (c->join), cudaSuccess, "outside");
     is_error (cudaGraphExecDestroy (exec), cudaSuccess, "the end of a graph");
-    cudaStreamDestroy (one);
-    cudaStreamDestroy (two);
-    cudaStreamDestroy (other);
-    cudaEventDestroy (fork);
-    cudaEventDestroy (join);
-    cudaFree (x);
-    cudaFreeHost (pinned);
+}
+
+static void check_graphs ()
+{
+    struct captured c;
+
+    create_captured (&c);
+    check_captures (&c);
+    check_launches (&c);
+    destroy_captured (&c);
 }
 
 /* What a call says in a capture, and what the capture ends with. */

@@ -35,9 +35,9 @@ struct mg_job_options {
     double timeout;       /* limit in seconds of joining the job, and of any wait (600) */
     int threads;          /* compute threads; 0: OMP_NUM_THREADS, or without it this
                              rank's share of the CPUs that this process may use */
-    const char *backend;  /* backend of the communicators, "mpi", "ucx", or "nccl", which several
-                           * ranks with the device cuda have and no others; NULL: nccl for
-                           * these, else the best that can be loaded */
+    const char *backend;  /* backend of the communicators: "mpi", "ucx" or "nccl".  nccl is for
+                           * several ranks with the device cuda, and only for them.  NULL: nccl
+                           * for these, else the best that can be loaded */
     uint64_t fingerprint; /* a hash of the settings that all ranks must have in common;
                              must be the same number on every rank */
     FILE *errors;         /* file for the report on a rank that dies, stalls or fails;

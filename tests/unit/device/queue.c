@@ -423,6 +423,40 @@ static void wait_for (void)
     queue_destroy (queue);
 }
 
+/* Counts its calls, and finds something in the third one. */
+static int find_failure (void *arg, struct mg_error *err)
+{
+    int *calls = arg;
+
+    return ++*calls < 3 ? 0 : mg_error_set (err, ENXIO, "a peer is gone");
+}
+
+static void failures_found (void)
+{
+    struct mg_error err = { "" };
+    struct queue *queue = queue_create (PATIENCE, &err);
+    struct coming c = { .queue = queue, .polls = 1 };
+    struct queue_wait wait = { look, &c, "the moon" };
+    int calls = 0;
+
+    queue_set_explain (queue, &(struct queue_explain){ explain, &c });
+    queue_set_look (queue, &(struct queue_look){ find_failure, &calls });
+    ok (queue_wait_for (queue, &wait, &err) == 0 && calls == 0, "a short wait finds no failure");
+    c = (struct coming){ .queue = queue };
+    ok (queue_wait_for (queue, &wait, &err) < 0 && errno == EIO && calls == 3, "a long one does");
+    is_str (err.text, "a peer is gone, during the tide", "with the text, and what is waited for");
+    ok (queue_check (queue, &err) < 0 && strcmp (err.text, "a peer is gone, during the tide") == 0,
+        "the queue has failed with it");
+    queue_destroy (queue);
+    queue = queue_create (0.05, &err);
+    queue_set_look (queue, &(struct queue_look){ find_failure, &calls });
+    queue_set_look (queue, NULL);
+    c = (struct coming){ .queue = queue };
+    ok (queue_wait_for (queue, &wait, &err) < 0 && errno == ETIMEDOUT && calls == 3,
+        "the function is called no more once it is taken away");
+    queue_destroy (queue);
+}
+
 /* --- a source --- */
 
 /* A pipe, whose bytes are news for work in the order of the bytes. */
@@ -552,6 +586,7 @@ int main (void)
     stress ();
     waits_seen ();
     wait_for ();
+    failures_found ();
     sleeps_on_a_source ();
     test_badparam ();
     return done_testing ();
