@@ -1,9 +1,9 @@
 /* launch.cpp - the engine: blocks one after the other, the threads of a block as fibers
  *
  * A round resumes each fiber that is ready, in the order that MG_CUDA_THREADS asks for.  A fiber
- * leaves when it waits for a barrier or for lanes of its warp, or when its thread ends.  The last
- * one to arrive makes the others ready.  If a round resumes nobody, the threads that are left wait
- * for each other in vain, and the kernel fails.
+ * leaves when it waits for a barrier or for lanes of its warp, or when its thread ends, and goes on
+ * with the next one of the round.  The last one to arrive makes the others ready.  If a round
+ * resumes nobody, the threads that are left wait for each other in vain, and the kernel fails.
  *
  * Shared memory ends at a guard page, and is 0xff (a NaN) before each block.
  */
@@ -26,7 +26,9 @@
 #error "the double of CUDA switches fibers on x86-64 only"
 #endif
 
-/* Save the callee's registers and the stack pointer at *save; go on where 'to' was saved. */
+/* Save the callee's registers and the stack pointer at *save; go on where 'to' was saved.  It ends
+ * with a jump: the processor would predict a return to the caller, which is wrong each time.
+ */
 extern "C" void launch_switch (void **save, void *to);
 asm(".text\n"
     ".type launch_switch, @function\n"
@@ -38,7 +40,7 @@ asm(".text\n"
     "    movq %rsp, (%rdi)\n"
     "    movq %rsi, %rsp\n"
     "    popq %r15\n    popq %r14\n    popq %r13\n    popq %r12\n    popq %rbx\n    popq %rbp\n"
-    "    ret\n"
+    "    popq %rcx\n    jmp *%rcx\n"
     ".size launch_switch, .-launch_switch\n");
 
 __thread struct launch_thread *launch_self;
@@ -81,6 +83,9 @@ struct piece {
 struct engine {
     std::vector<std::unique_ptr<fiber>> fibers;
     std::vector<unsigned> order;
+    unsigned next; /* of the order, in this round */
+    /* Lanes of each warp: that have not ended, and that wait for lanes of their warp. */
+    unsigned alive[LAUNCH_MAX_THREADS / 32], asleep[LAUNCH_MAX_THREADS / 32];
     char *shared, *statics; /* each with a guard page behind */
     void *sp;               /* of the scheduler */
     const struct launch_request *request;
@@ -195,10 +200,34 @@ static fiber *current ()
     return (fiber *)launch_self;
 }
 
-/* From a fiber to the scheduler. */
+static fiber *fiber_of (engine *e, unsigned linear)
+{
+    return e->fibers[linear].get ();
+}
+
+/* The next fiber of this round becomes the current one; NULL if there is none. */
+static fiber *take_next (engine *e)
+{
+    while (e->next < e->count && !e->error) {
+        fiber *f = fiber_of (e, e->order[e->next++]);
+
+        if (f->state == FIBER_READY) {
+            launch_self = &f->self;
+            threadIdx = f->self.index;
+            return f;
+        }
+    }
+    launch_self = nullptr;
+    return nullptr;
+}
+
+/* From a fiber to the next one, or to the scheduler. */
 static void leave (fiber *f)
 {
-    launch_switch (&f->sp, own->sp);
+    engine *e = own.get ();
+    fiber *next = take_next (e);
+
+    launch_switch (&f->sp, next ? next->sp : e->sp);
 }
 
 static void say (int error, const char *text)
@@ -237,9 +266,9 @@ void launch_fault (const void *address)
 
 /* Barriers and warps. */
 
-static fiber *fiber_of (unsigned linear)
+static bool is_same (const char *a, const char *b)
 {
-    return own->fibers[linear].get ();
+    return a == b || strcmp (a, b) == 0;
 }
 
 int launch_barrier (int predicate, const char *what, const char *file, int line)
@@ -259,9 +288,9 @@ int launch_barrier (int predicate, const char *what, const char *file, int line)
         return f->predicate;
     }
     for (unsigned i = 0; i < e->count; i++) {
-        fiber *other = fiber_of (i);
+        fiber *other = fiber_of (e, i);
 
-        if (other->line != line || strcmp (other->file, file) != 0)
+        if (other->line != line || !is_same (other->file, file))
             launch_fail (BAD_LAUNCH, "%s of %s:%d meets %s of %s:%d", what, file, line,
                          other->what, other->file, other->line);
         other->state = FIBER_READY;
@@ -272,24 +301,23 @@ int launch_barrier (int predicate, const char *what, const char *file, int line)
     return f->predicate;
 }
 
-/* The lanes of 'mask' that wait for what 'f' waits for; fails if one can never come. */
-static unsigned lanes_here (engine *e, fiber *f)
+/* Whether all lanes of the mask of 'f' wait for what it waits for; fails if one can never come. */
+static bool are_all_here (engine *e, fiber *f)
 {
-    unsigned first = f->self.warp * 32, here = 0;
+    unsigned warp = f->self.warp, ended = f->mask & ~e->alive[warp];
 
+    if (ended)
+        launch_fail (BAD_LAUNCH, "%s of %s:%d with mask %08x: lane %d has ended or does not exist",
+                     f->what, f->file, f->line, f->mask, __builtin_ctz (ended));
+    if (f->mask & ~e->asleep[warp])
+        return false;
     for (unsigned lane = 0; lane < 32; lane++) {
-        fiber *other;
+        const fiber *other = f->mask >> lane & 1 ? fiber_of (e, warp * 32 + lane) : f;
 
-        if (!(f->mask >> lane & 1))
-            continue;
-        if (first + lane >= e->count || (other = fiber_of (first + lane))->state == FIBER_DONE)
-            launch_fail (BAD_LAUNCH, "%s of %s:%d with mask %08x: lane %u has ended or does not"
-                         " exist", f->what, f->file, f->line, f->mask, lane);
-        if (other->state == FIBER_WARP && other->mask == f->mask
-            && strcmp (other->what, f->what) == 0)
-            here |= 1u << lane;
+        if (other->mask != f->mask || !is_same (other->what, f->what))
+            return false;
     }
-    return here;
+    return true;
 }
 
 void launch_warp (unsigned mask, void *cell, launch_combine_f combine, const char *what,
@@ -297,8 +325,6 @@ void launch_warp (unsigned mask, void *cell, launch_combine_f combine, const cha
 {
     engine *e = own.get ();
     fiber *f = current ();
-    void *cells[32] = {};
-
     f->what = what;
     f->file = file;
     f->line = line;
@@ -309,13 +335,18 @@ void launch_warp (unsigned mask, void *cell, launch_combine_f combine, const cha
     if (!(mask >> f->self.lane & 1))
         launch_fail (BAD_LAUNCH, "%s of %s:%d with mask %08x: the caller's lane %u is not in it",
                      what, file, line, mask, f->self.lane);
-    if (lanes_here (e, f) != mask) {
+    e->asleep[f->self.warp] |= 1u << f->self.lane;
+    if (!are_all_here (e, f)) {
         leave (f);
         return;
     }
+    e->asleep[f->self.warp] &= ~mask;
+
+    void *cells[32] = {};
+
     for (unsigned lane = 0; lane < 32; lane++)
         if (mask >> lane & 1) {
-            fiber *other = fiber_of (f->self.warp * 32 + lane);
+            fiber *other = fiber_of (e, f->self.warp * 32 + lane);
 
             if (other->combine != combine)
                 launch_fail (BAD_LAUNCH, "%s of %s:%d meets one of %s:%d of another type", what,
@@ -355,6 +386,7 @@ void *launch_shared_static (const void *key, size_t size)
     if (e->static_used > 48 << 10)
         launch_fail (BAD_LAUNCH, "more than 48 KiB of static shared memory");
     piece p = { e->statics + STATIC - e->static_used, size };
+    memset (p.memory, 0xff, round_up (size, 16) + RED_ZONE);
     e->pieces[key] = p;
     return p.memory;
 }
@@ -442,6 +474,7 @@ static void run_fiber ()
     own->kernel->call (own->request->kernel, own->request->args);
     f->state = FIBER_DONE;
     own->live--;
+    own->alive[f->self.warp] &= ~(1u << f->self.lane);
     leave (f);
     abort ();
 }
@@ -479,7 +512,7 @@ static void prepare_block (engine *e, uint3 block)
     const unsigned *size = e->request->block;
 
     for (unsigned i = 0; i < e->count; i++) {
-        fiber *f = fiber_of (i);
+        fiber *f = fiber_of (e, i);
 
         f->self.index = make_uint3 (i % size[0], i / size[0] % size[1], i / size[0] / size[1]);
         f->self.linear = i;
@@ -492,10 +525,13 @@ static void prepare_block (engine *e, uint3 block)
     gridDim = make_uint3 (e->request->grid[0], e->request->grid[1], e->request->grid[2]);
     e->live = e->count;
     e->waiting = 0;
+    memset (e->alive, 0, sizeof (e->alive));
+    memset (e->asleep, 0, sizeof (e->asleep));
+    for (unsigned i = 0; i < e->count; i++)
+        e->alive[i / 32] |= 1u << i % 32;
     e->pieces.clear ();
     e->static_used = 0;
     memset (dynamic_start (e), 0xff, round_up (e->request->shared, 16));
-    memset (e->statics + STATIC - (48 << 10), 0xff, 48 << 10);
 }
 
 /* A line for each place where threads wait that will never go on. */
@@ -507,7 +543,7 @@ static void report_stuck (engine *e)
     size_t n = 0;
 
     for (unsigned i = 0; i < e->count; i++) {
-        const fiber *f = fiber_of (i);
+        const fiber *f = fiber_of (e, i);
 
         if (f->state != FIBER_DONE)
             places[{ { f->file, f->line }, { f->what, f->state == FIBER_WARP ? f->mask : 0 } }]++;
@@ -526,22 +562,15 @@ static void run_block (engine *e, uint3 block)
     prepare_block (e, block);
     watch_block_begin ();
     while (e->live > 0 && !e->error) {
-        bool ran = false;
-
         if (e->order.size () != e->count || e->seed > 1)
             make_order (e, &e->order, e->count);
-        for (unsigned i = 0; i < e->count && !e->error; i++) {
-            fiber *f = fiber_of (e->order[i]);
+        e->next = 0;
 
-            if (f->state != FIBER_READY)
-                continue;
-            ran = true;
-            launch_self = &f->self;
-            threadIdx = f->self.index;
-            launch_switch (&e->sp, f->sp);
-            launch_self = nullptr;
-        }
-        if (!ran)
+        fiber *first = take_next (e);
+
+        if (first)
+            launch_switch (&e->sp, first->sp);
+        else
             report_stuck (e);
     }
     if (!e->error)

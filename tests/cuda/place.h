@@ -31,8 +31,9 @@ void place_read (void *to, const void *from, size_t size);
  */
 int place_run (enum kern_op op, const void *args, struct mg_error *err);
 
-/* What the last call counted (launch.h); zeros if its kernels are not instrumented. */
+/* What the calls between the two count (launch.h); zeros if their kernels are not instrumented. */
 struct launch_counts;
+void place_count_begin (void);
 void place_count (struct launch_counts *counts);
 
 /* Run the call 'count' times and return the seconds that the fastest of them took.  The double

@@ -223,6 +223,7 @@ bool twins_count (enum kern_op op, const void *args, struct launch_counts *count
 {
     struct mg_error err = { "" };
 
+    place_count_begin ();
     if (run_cuda (op, args, &err) < 0)
         bail_out ("%s: %s", kern_op_name (op), err.text);
     place_count (counts);

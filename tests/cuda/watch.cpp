@@ -67,6 +67,8 @@ struct watch {
     /* syncs[i] when lane i last met lane j, index i * 32 + j % 32 */
     std::vector<uint32_t> met;
     std::unordered_map<uintptr_t, std::unique_ptr<page>> pages;
+    struct page *found; /* the page used last, of the bytes from found_at << PAGE_BITS on */
+    uintptr_t found_at;
     const void *base; /* the allocation found last */
     size_t size;
     std::unordered_map<request_key, std::vector<lane_access>, request_hash> requests;
@@ -81,8 +83,11 @@ static struct {
         shared_requests, wavefronts, least_wavefronts, exps, mma;
 } counts;
 
+static std::atomic<bool> counting;
+
 void launch_count (struct launch_counts *c)
 {
+    counting = false;
     *c = { counts.read_bytes, counts.written_bytes, counts.requests, counts.sectors,
            counts.memory_sectors, counts.shared_requests, counts.wavefronts,
            counts.least_wavefronts, counts.exps, counts.mma };
@@ -93,6 +98,7 @@ void launch_count_reset (void)
     counts.read_bytes = counts.written_bytes = counts.requests = counts.sectors = 0;
     counts.memory_sectors = counts.shared_requests = counts.wavefronts = 0;
     counts.least_wavefronts = counts.exps = counts.mma = 0;
+    counting = true;
 }
 
 void launch_note_exp (void)
@@ -114,8 +120,10 @@ void watch_launch_begin (const struct launch_request *request)
     own->launch++;
     own->block = 0;
     own->size = 0;
-    if (own->pages.size () > 1 << 16)
+    if (own->pages.size () > 1 << 16) {
         own->pages.clear ();
+        own->found = nullptr;
+    }
 }
 
 void watch_launch_end (void)
@@ -127,12 +135,22 @@ void watch_launch_end (void)
     own->written_sectors.clear ();
 }
 
+/* No lane of the block has met another one. */
+static void forget_warps (watch *w)
+{
+    const unsigned *size = w->request->block;
+    unsigned count = size[0] * size[1] * size[2];
+
+    std::fill_n (w->syncs, count, 0);
+    w->met.assign (count * 32, 0);
+}
+
 void watch_block_begin (void)
 {
     own->block++;
     own->barrier = 0;
-    memset (own->syncs, 0, sizeof (own->syncs));
-    own->met.assign (LAUNCH_MAX_THREADS * 32, 0);
+    if (own->on)
+        forget_warps (own.get ());
 }
 
 void watch_barrier (void)
@@ -206,6 +224,16 @@ static const struct stamp *unordered_reader (const watch *w, const struct cell *
     return is_ordered (w, &c->read_before, shared) ? nullptr : &c->read_before;
 }
 
+static void find_page (watch *w, uintptr_t at)
+{
+    auto &p = w->pages[at];
+
+    if (!p)
+        p.reset (new page ());
+    w->found = p.get ();
+    w->found_at = at;
+}
+
 static void check_races (watch *w, const char *p, unsigned size, enum launch_access access,
                          bool shared)
 {
@@ -215,11 +243,10 @@ static void check_races (watch *w, const char *p, unsigned size, enum launch_acc
 
     for (unsigned i = 0; i < size; i++) {
         uintptr_t at = (uintptr_t)p + i;
-        auto &pg = w->pages[at >> PAGE_BITS];
 
-        if (!pg)
-            pg.reset (new page ());
-        struct cell *c = &pg->cells[at & (PAGE_BYTES - 1)];
+        if (!w->found || at >> PAGE_BITS != w->found_at)
+            find_page (w, at >> PAGE_BITS);
+        struct cell *c = &w->found->cells[at & (PAGE_BYTES - 1)];
 
         if (!is_ordered (w, &c->write, shared) && !(now.atomic && c->write.atomic))
             fail_race (p + i, access == LAUNCH_READ ? "a read" : "a write", "write", &c->write);
@@ -359,6 +386,8 @@ static void note (const void *place, const void *ptr, unsigned size, enum launch
 
     if (!launch_self || launch_is_stack (ptr) || is_builtin (ptr))
         return;
+    if (!w->on)
+        forget_warps (w);
     w->on = true;
     if ((uintptr_t)ptr % size && (size & (size - 1)) == 0)
         launch_fail (cudaErrorMisalignedAddress, "%u bytes at %p", size, ptr);
@@ -367,7 +396,8 @@ static void note (const void *place, const void *ptr, unsigned size, enum launch
         return;
     check_bounds (w, (const char *)ptr, size);
     check_races (w, (const char *)ptr, size, access, shared);
-    remember (w, place, (const char *)ptr, size, access);
+    if (counting)
+        remember (w, place, (const char *)ptr, size, access);
     if (!shared)
         (access == LAUNCH_READ ? counts.read_bytes : counts.written_bytes) += size;
 }
