@@ -87,18 +87,20 @@ patience() {
         print int (ms * (slow > 1000 ? slow / 1000 : 1)) }' /proc/loadavg
 }
 
-# wait_until 'COMMAND' [PID]: until this is true, by polling.  False, and told, where PID has
-# ended without it, or after minutes, which no machine takes.
+# wait_until 'COMMAND' [PID]: until this is true, by polling, which takes a third of a processor or
+# less.  False, and told, where PID has ended without it, or after minutes, which no machine takes.
 wait_until() {
-    local test_end=$((SECONDS + 600)) test_over=
-    until eval "$1" >/dev/null 2>&1; do
+    local test_end=$((SECONDS + 600)) test_over= test_began test_pause
+    while test_began=${EPOCHREALTIME/[!0-9]/}; ! eval "$1" >/dev/null 2>&1; do
+        test_pause=$((2 * (${EPOCHREALTIME/[!0-9]/} - test_began)))
         if [ -n "$test_over" ] || [ $SECONDS -ge $test_end ]; then
             diag "never came: $1"
             return 1
         fi
         # what it did last may be seen only now
         [ -z "${2:-}" ] || kill -0 "$2" 2>/dev/null || test_over=1
-        sleep 0.02
+        test_pause=$((test_pause < 20000 ? 20000 : test_pause > 500000 ? 500000 : test_pause))
+        sleep 0."$(printf '%06d' $test_pause)"
     done
 }
 
