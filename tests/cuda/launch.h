@@ -83,8 +83,8 @@ void launch_fault (const void *address);
 /* True if the calling thread runs device code now. */
 bool launch_is_device (void);
 
-/* What instrumented kernels did from the last launch_count_reset() to the first launch_count() behind
- * it, in this process.  A request is one access of the lanes of a warp that run together.
+/* What instrumented kernels of this process did between launch_count_reset() and launch_count().  A
+ * request is one access of the lanes of a warp that run together.
  */
 struct launch_counts {
     uint64_t read_bytes, written_bytes; /* of global memory */
