@@ -26,11 +26,17 @@ const char *const gpus_options[GPUS_NUM] = {
     [GPUS_TRES_TASK] = "tres-per-task",
     [GPUS_TASKS_EACH] = "ntasks-per-gpu",
     [GPUS_BIND] = "gpu-bind",
-    [GPUS_SOCKETS] = "sockets-per-node",
+    [GPUS_TRES_BIND] = "tres-bind",
 };
 
-/* Options that say how many GPUs a node gives. */
-static const enum gpus_option of_node[] = { GPUS_NODE, GPUS_GRES, GPUS_SOCKET };
+/* Options that say how many GPUs there are, of the job, a node, a socket or a task. */
+static const enum gpus_option numbers[] = {
+    GPUS_JOB, GPUS_NODE, GPUS_SOCKET, GPUS_TASK, GPUS_GRES, GPUS_TRES_TASK,
+};
+
+/* Those of a node and those of a task. */
+static const enum gpus_option of_node[] = { GPUS_NODE, GPUS_GRES };
+static const enum gpus_option of_task[] = { GPUS_TASK, GPUS_TRES_TASK };
 
 enum { ITEM_MAX = 128, WORDS_MAX = 4, SHOWN_MAX = 80 };
 
@@ -206,16 +212,28 @@ bool gpus_asked (const struct gpus_request *r)
     return r->text[GPUS_TASKS_EACH] || find_share (r);
 }
 
+/* True at the prefix that Slurm puts before an item of --gres. */
+static bool is_prefix (const char *text)
+{
+    return strncmp (text, "gres:", 5) == 0 || strncmp (text, "gres/", 5) == 0;
+}
+
 /* "--gpus=4", as the user may have written it. */
 static void show_option (const struct gpus_request *r, enum gpus_option option,
                          char shown[SHOWN_MAX])
 {
     const char *text = r->text[option];
     char value[SHOWN_MAX - 24];
+    size_t len = 0;
 
-    if (strncmp (text, "gres:", 5) == 0)
-        text += 5;
-    order_copy_printable (value, text, sizeof (value));
+    while (*text && len < sizeof (value) - 1) {
+        if (option == GPUS_GRES && is_prefix (text) && (len == 0 || value[len - 1] == ','))
+            text += 5;
+        else
+            value[len++] = *text++;
+    }
+    value[len] = '\0';
+    order_copy_printable (value, value, sizeof (value));
     snprintf (shown, SHOWN_MAX, "--%s=%s", gpus_options[option], value);
 }
 
@@ -240,8 +258,11 @@ static const char *rule (int share, char text[60])
     return text;
 }
 
-static int refuse_job (const struct gpus_request *r, const struct gpus_tasks *tasks, int share,
-                       struct mg_error *err)
+/* What a site can do about a number that is too small. */
+static const char way_out[] = "tasks_per_gpu= or gpus=off in plugstack.conf";
+
+static int check_job (const struct gpus_request *r, const struct gpus_tasks *tasks, int share,
+                      struct mg_error *err)
 {
     int64_t gpus = count_gpus (r, GPUS_JOB), need = divide_up (tasks->world, share);
     char shown[SHOWN_MAX], more[60];
@@ -254,26 +275,10 @@ static int refuse_job (const struct gpus_request *r, const struct gpus_tasks *ta
                          (long long)gpus, (long long)need, (long long)gpus * share);
 }
 
-/* GPUs that 'option' gives each node, 0 if it does not say. */
-static int64_t gpus_of_node (const struct gpus_request *r, enum gpus_option option)
+static int check_node (const struct gpus_request *r, enum gpus_option option,
+                       const struct gpus_tasks *tasks, int share, struct mg_error *err)
 {
     int64_t gpus = count_gpus (r, option);
-
-    if (option == GPUS_SOCKET)
-        gpus = gpus > 0 ? gpus * read_size (r->text[GPUS_SOCKETS]) : 0;
-    // Slurm takes the MPS of a job from one GPU of each node
-    if (option == GPUS_GRES && gpus == 0) {
-        const char *name = find_share (r);
-
-        gpus = name && strcmp (name, "mps") == 0;
-    }
-    return gpus;
-}
-
-static int refuse_node (const struct gpus_request *r, enum gpus_option option,
-                        const struct gpus_tasks *tasks, int share, struct mg_error *err)
-{
-    int64_t gpus = r->text[option] ? gpus_of_node (r, option) : 0;
     char shown[SHOWN_MAX], more[60];
 
     if (gpus <= 0)
@@ -295,6 +300,47 @@ static int refuse_node (const struct gpus_request *r, enum gpus_option option,
                              (long long)divide_up (tasks->world, (int64_t)share * tasks->nodes),
                              (long long)gpus * share * tasks->nodes);
     return 0;
+}
+
+/* Returns the one option that says how many GPUs there are; GPUS_NUM if none does, or several do.
+ * Slurm joins several numbers by rules of its own: types add up, the number of --gres replaces that
+ * of --gpus-per-node, and a step reads the options of its job from variables.
+ */
+static enum gpus_option find_number (const struct gpus_request *r)
+{
+    enum gpus_option found = GPUS_NUM;
+
+    for (size_t i = 0; i < sizeof (numbers) / sizeof (numbers[0]); i++) {
+        if (count_gpus (r, numbers[i]) == 0)
+            continue;
+        if (found != GPUS_NUM)
+            return GPUS_NUM;
+        found = numbers[i];
+    }
+    return found;
+}
+
+/* The number of GPUs against the tasks: 0 if it suffices or is not certain, else -1 and a line.
+ * Slurm gives a job GPUs on as many sockets as it likes, so --gpus-per-socket is never certain.
+ */
+static int check_number (const struct gpus_request *r, const struct gpus_tasks *tasks, int share,
+                         struct mg_error *err)
+{
+    enum gpus_option option = find_number (r);
+
+    if (option == GPUS_JOB)
+        return check_job (r, tasks, share, err);
+    if (option == GPUS_NODE || option == GPUS_GRES)
+        return check_node (r, option, tasks, share, err);
+    return 0;
+}
+
+/* True if the job may have more GPUs than its options name.  --exclusive is one way, a partition
+ * of whole nodes another, which a command does not see; jobs there are wont to use --gres.
+ */
+static bool may_have_more (const struct gpus_request *r)
+{
+    return r->job && (r->exclusive || find_number (r) == GPUS_GRES);
 }
 
 /* The kind of binding, behind "verbose,", and what follows its colon ("" if nothing does). */
@@ -358,7 +404,9 @@ static int64_t crowd (const struct gpus_tasks *tasks)
     return tasks->nodes > 0 ? divide_up (tasks->world, tasks->nodes) : 0;
 }
 
-/* How many of the tasks of a node --gpu-bind puts on one GPU, at least. */
+/* How many of the tasks of a node --gpu-bind puts on one GPU, at least.  "single:N" is no such
+ * promise: a task gets a GPU near its CPUs, which may be its own.
+ */
 static int64_t bind_share (const struct gpus_request *r, const struct gpus_tasks *tasks)
 {
     unsigned long long list[BIND_LIST_MAX];
@@ -367,14 +415,8 @@ static int64_t bind_share (const struct gpus_request *r, const struct gpus_tasks
     char kind[16];
     int len;
 
-    if (!bind_kind (r, kind, &rest))
-        return 1;
-    if (strcmp (kind, "single") == 0) {
-        int64_t each = read_size (rest);
-
-        return each < n ? each : n;
-    }
-    if ((strcmp (kind, "map_gpu") != 0 && strcmp (kind, "mask_gpu") != 0)
+    if (!bind_kind (r, kind, &rest)
+        || (strcmp (kind, "map_gpu") != 0 && strcmp (kind, "mask_gpu") != 0)
         || (len = bind_list (rest, list)) == 0)
         return 1;
     for (int i = 0; i < len; i++) {
@@ -401,28 +443,37 @@ static int refuse_share (const struct gpus_request *r, enum gpus_option option, 
     if (together <= share)
         return 0;
     show_option (r, option, shown);
-    return mg_error_set (err, EDOM, "%s puts %lld tasks on a GPU; at most %d %s allowed here",
-                         shown, (long long)together, share, share == 1 ? "is" : "are");
+    return mg_error_set (err, EDOM, "%s puts %lld tasks on a GPU; at most %d %s allowed here (%s)",
+                         shown, (long long)together, share, share == 1 ? "is" : "are", way_out);
 }
 
 int gpus_check (const struct gpus_request *r, const struct gpus_tasks *tasks, int share,
                 struct mg_error *err)
 {
+    struct mg_error text;
+
     if (refuse_share (r, GPUS_TASKS_EACH, read_size (r->text[GPUS_TASKS_EACH]), share, err) < 0)
         return -1;
-    if (refuse_job (r, tasks, share, err) < 0)
-        return -1;
-    for (size_t i = 0; i < sizeof (of_node) / sizeof (of_node[0]); i++) {
-        if (refuse_node (r, of_node[i], tasks, share, err) < 0)
-            return -1;
-    }
+    if (!may_have_more (r) && check_number (r, tasks, share, &text) < 0)
+        return mg_error_set (err, EDOM, "%s (fewer GPUs: %s)", text.text, way_out);
     return refuse_share (r, GPUS_BIND, gpus_asked (r) ? bind_share (r, tasks) : 0, share, err);
+}
+
+static bool warn_few (const struct gpus_request *r, const struct gpus_tasks *tasks, int share,
+                      struct mg_error *text)
+{
+    struct mg_error few;
+
+    if (!may_have_more (r) || check_number (r, tasks, share, &few) == 0)
+        return false;
+    mg_error_set (text, EDOM, "%s; an srun gets more of a whole node by options of its own",
+                  few.text);
+    return true;
 }
 
 static bool warn_unused (const struct gpus_request *r, const struct gpus_tasks *tasks,
                          struct mg_error *text)
 {
-    static const enum gpus_option of_task[] = { GPUS_TASK, GPUS_TRES_TASK };
     char shown[SHOWN_MAX];
 
     for (size_t i = 0; i < sizeof (of_task) / sizeof (of_task[0]); i++) {
@@ -443,7 +494,7 @@ static bool warn_unused (const struct gpus_request *r, const struct gpus_tasks *
         return true;
     }
     for (size_t i = 0; i < sizeof (of_node) / sizeof (of_node[0]); i++) {
-        int64_t gpus = r->text[of_node[i]] ? gpus_of_node (r, of_node[i]) : 0;
+        int64_t gpus = count_gpus (r, of_node[i]);
 
         if (tasks->per_node > 0 && gpus > tasks->per_node) {
             show_option (r, of_node[i], shown);
@@ -457,8 +508,8 @@ static bool warn_unused (const struct gpus_request *r, const struct gpus_tasks *
     return false;
 }
 
-/* True if tasks of one node may see different GPUs. */
-static bool bind_hides (const struct gpus_request *r)
+/* True if tasks of one node may see different GPUs by --gpu-bind. */
+static bool kind_hides (const struct gpus_request *r)
 {
     static const char *const kinds[] = { "single", "per_task", "closest", "map_gpu" };
     unsigned long long list[BIND_LIST_MAX];
@@ -482,22 +533,68 @@ static bool bind_hides (const struct gpus_request *r)
     return false;
 }
 
+/* Returns the option that hides the GPUs of other tasks, GPUS_NUM if none does.  Without a binding
+ * the options that count GPUs by tasks, or tasks by GPUs, bind each task.
+ */
+static enum gpus_option find_hiding (const struct gpus_request *r)
+{
+    if (r->text[GPUS_BIND])
+        return kind_hides (r) ? GPUS_BIND : GPUS_NUM;
+    if (r->text[GPUS_TRES_BIND])
+        return GPUS_NUM;
+    for (size_t i = 0; i < sizeof (of_task) / sizeof (of_task[0]); i++) {
+        if (count_gpus (r, of_task[i]) > 0)
+            return of_task[i];
+    }
+    return read_size (r->text[GPUS_TASKS_EACH]) ? GPUS_TASKS_EACH : GPUS_NUM;
+}
+
+static bool warn_hidden (const struct gpus_request *r, const struct gpus_tasks *tasks, int share,
+                         struct mg_error *text)
+{
+    enum gpus_option option = gpus_asked (r) ? find_hiding (r) : GPUS_NUM;
+    char shown[SHOWN_MAX], together[60] = "", kind[16];
+    const char *rest;
+
+    if (option == GPUS_NUM)
+        return false;
+    show_option (r, option, shown);
+    if (option == GPUS_BIND && bind_kind (r, kind, &rest) && strcmp (kind, "single") == 0) {
+        int64_t each = read_size (rest), n = crowd (tasks);
+
+        each = each > n && n > 0 ? n : each;
+        if (each > share)
+            snprintf (together, sizeof (together), "may put %lld tasks on a GPU, and ",
+                      (long long)each);
+    }
+    mg_error_set (text, EDOM, "%s %shides the GPUs of other tasks, so older releases of NCCL send "
+                  "through the host's memory; --gpu-bind=none shows all", shown, together);
+    return true;
+}
+
+/* True if no node has two of the tasks. */
+static bool are_alone (const struct gpus_request *r, const struct gpus_tasks *tasks)
+{
+    if (tasks->world == 1 || tasks->per_node == 1)
+        return true;
+    // the controller makes the tasks of these
+    return read_size (r->text[GPUS_TASKS_EACH]) == 1
+           && (count_gpus (r, GPUS_JOB) == 1 || count_gpus (r, GPUS_NODE) == 1
+               || count_gpus (r, GPUS_GRES) == 1);
+}
+
 bool gpus_warn (const struct gpus_request *r, const struct gpus_tasks *tasks, int share,
                 enum gpus_warning warning, struct mg_error *text)
 {
-    bool alone = tasks->world == 1 || tasks->per_node == 1;
-    char shown[SHOWN_MAX], type[40];
+    char type[40];
 
     switch (warning) {
+    case GPUS_WARN_FEW:
+        return warn_few (r, tasks, share, text);
     case GPUS_WARN_UNUSED:
         return warn_unused (r, tasks, text);
     case GPUS_WARN_BIND:
-        if (alone || !gpus_asked (r) || !bind_hides (r))
-            return false;
-        show_option (r, GPUS_BIND, shown);
-        mg_error_set (text, EDOM, "%s hides the GPUs of other tasks, so older releases of NCCL "
-                      "send through the host's memory; --gpu-bind=none shows all", shown);
-        return true;
+        return !are_alone (r, tasks) && warn_hidden (r, tasks, share, text);
     case GPUS_WARN_MIG:
         if (tasks->world == 1 || !find_mig (r, type, sizeof (type)))
             return false;
@@ -505,7 +602,7 @@ bool gpus_warn (const struct gpus_request *r, const struct gpus_tasks *tasks, in
                       "joins two of one GPU only with NCCL_MULTI_RANK_GPU_ENABLE=1", type);
         return true;
     case GPUS_WARN_SHARED:
-        if (alone || share > 1 || !find_share (r) || count_gpus (r, GPUS_GRES) > 0)
+        if (are_alone (r, tasks) || share > 1 || !find_share (r) || count_gpus (r, GPUS_GRES) > 0)
             return false;
         mg_error_set (text, EDOM, "%s is a share of a GPU: NCCL refuses two ranks on one GPU",
                       find_share (r));

@@ -30,6 +30,20 @@ static bool runs_no_model (const char *word)
     return false;
 }
 
+bool model_on_cpu (int argc, char *const *argv)
+{
+    static const char name[] = "--device";
+    const char *device = "";
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp (argv[i], name) == 0 && i + 1 < argc)
+            device = argv[i + 1];
+        else if (strncmp (argv[i], name, strlen (name)) == 0 && argv[i][strlen (name)] == '=')
+            device = argv[i] + strlen (name) + 1;
+    }
+    return strcmp (device, "cpu") == 0 || strncmp (device, "cpu:", 4) == 0;
+}
+
 enum model_verdict model_check (const struct geometry *g, int argc, char *const *argv,
                                 struct mg_error *text)
 {

@@ -5,6 +5,8 @@
 #ifndef PLUGIN_MODEL_H
 #define PLUGIN_MODEL_H
 
+#include <stdbool.h>
+
 #include "libcore/topo/geometry.h"
 #include "megatron/error.h"
 
@@ -22,5 +24,10 @@ enum model_verdict {
  */
 enum model_verdict model_check (const struct geometry *g, int argc, char *const *argv,
                                 struct mg_error *text);
+
+/* True if the words choose the CPU, "--device cpu" or "--device=cpu"; the last one counts.  Such a
+ * program uses no GPU.
+ */
+bool model_on_cpu (int argc, char *const *argv);
 
 #endif /* PLUGIN_MODEL_H */

@@ -17,6 +17,7 @@
 #include "libcore/topo/order.h"
 #include "libcore/topo/place.h"
 #include "plugin/contract.h"
+#include "plugin/model.h"
 #include "plugin/nodes.h"
 #include "plugin/special.h"
 #include "plugin/split.h"
@@ -226,28 +227,47 @@ static int check_placement (const struct plugin *p, const struct task *t,
     return 0;
 }
 
+/* True if the step has shares of GPUs.  Each may be of a GPU of its own, or all of one. */
+static bool has_shares (spank_t sp)
+{
+    return is_set (sp, "SLURM_SHARDS_ON_NODE") || is_set (sp, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+}
+
+/* True if the arguments of the program say that it uses no GPU. */
+static bool runs_on_cpu (spank_t sp)
+{
+    int argc = 0;
+    char **argv = NULL;
+
+    return spank_get_item (sp, S_JOB_ARGV, &argc, &argv) == ESPANK_SUCCESS && argv
+           && model_on_cpu (argc, argv);
+}
+
 /* GPUs of this node that the step has, which only Slurm's controller decides.  A step without GPUs
- * has no such variable.
+ * has no such variable.  What srun only warns of is not refused here.
  */
 static int check_gpus (const struct plugin *p, spank_t sp, const struct task *t, bool strict,
                        struct mg_error *err)
 {
     int share = p->conf.tasks_per_gpu, gpus = 0;
+    bool shares;
 
     if (p->conf.gpus == CONF_GPUS_OFF)
         return 0;
+    shares = has_shares (sp);
     if (get_env_int (sp, "SLURM_GPUS_ON_NODE", &gpus) < 0 || gpus == 0) {
-        if (p->conf.gpus == CONF_GPUS_OPTIONAL)
+        if (p->conf.gpus == CONF_GPUS_OPTIONAL || shares)
             return 0;
         mg_error_set (err, EDOM, "the step has no GPUs on its node %u, and this site wants one "
                       "for every task", t->node);
-    } else if (t->local_size > (int64_t)gpus * share)
+    } else if (t->local_size > (int64_t)gpus * share && !runs_on_cpu (sp))
         mg_error_set (err, EDOM, "%u tasks on node %u of the step have %d GPU%s; at most %d task%s "
-                      "a GPU %s allowed here", t->local_size, t->node, gpus, gpus == 1 ? "" : "s",
-                      share, share == 1 ? "" : "s", share == 1 ? "is" : "are");
+                      "a GPU %s allowed here (tasks_per_gpu= or gpus=off in plugstack.conf)",
+                      t->local_size, t->node, gpus, gpus == 1 ? "" : "s", share,
+                      share == 1 ? "" : "s", share == 1 ? "is" : "are");
     else
         return 0;
-    if (strict)
+    if (strict && !shares)
         return -1;
     if (t->local_rank == 0)
         slurm_spank_log ("megatron: warning: %s", err->text);

@@ -180,14 +180,32 @@ static void check_program (const struct plugin *p, int world)
 }
 
 /* A step with --gres=none has no GPUs, whatever its job has. */
-static void read_gpus (struct gpus_request *r)
+static bool has_no_gres (void)
 {
     const char *gres = slurmopt_isset ("gres") ? slurmopt_get ("gres") : NULL;
-    bool none = gres && strcasecmp (gres, "none") == 0;
+
+    return gres && strcasecmp (gres, "none") == 0;
+}
+
+/* True if the job gets all that its nodes have.  With "user", "mcs" and "topo" it gets what it asks
+ * for, and only shares its nodes with fewer jobs.
+ */
+static bool is_exclusive (void)
+{
+    const char *kind = slurmopt_isset ("exclusive") ? slurmopt_get ("exclusive") : NULL;
+
+    return kind && (strcmp (kind, "exclusive") == 0 || strcmp (kind, "allocation") == 0);
+}
+
+static void read_gpus (const struct plugin *p, struct gpus_request *r)
+{
+    bool none = has_no_gres ();
 
     for (int i = 0; i < GPUS_NUM; i++)
         r->text[i] = !none && slurmopt_isset (gpus_options[i]) ? slurmopt_get (gpus_options[i])
                                                                : NULL;
+    r->job = p->allocator;
+    r->exclusive = is_exclusive ();
 }
 
 /* srun takes the options of the job around it from variables, and the job's own command has warned
@@ -198,41 +216,66 @@ static bool is_inside (const struct plugin *p)
     return !p->allocator && (getenv ("SLURM_JOB_ID") || slurmopt_isset ("jobid"));
 }
 
+/* True if the arguments of srun's program say that it uses no GPU. */
+static bool runs_on_cpu (const struct plugin *p)
+{
+    int count;
+    char **words = p->allocator ? NULL : cmdline_program (&count);
+    bool cpu = words && model_on_cpu (count, words);
+
+    free (words);
+    return cpu;
+}
+
+/* The tasks as far as the options tell. */
+static void read_tasks (const struct plugin *p, int world, struct gpus_tasks *tasks)
+{
+    int nodes;
+
+    tasks->world = world;
+    tasks->nodes = slurmopt_most_nodes ();
+    // no node is without a task
+    if (!slurmopt_layout (p->allocator, &nodes, &tasks->per_node))
+        tasks->per_node = world > 0 && nodes == world ? 1 : 0;
+}
+
 /* GPUs against tasks, before anything is queued.  The GPUs that a job really has on each node are
  * looked at in its tasks.
  */
 static void check_gpus (const struct plugin *p, int world)
 {
-    struct gpus_tasks tasks = { .world = world, .nodes = slurmopt_most_nodes () };
-    int share = p->conf.tasks_per_gpu, nodes;
+    int share = p->conf.tasks_per_gpu;
+    struct gpus_tasks tasks;
     struct gpus_request r;
     struct mg_error err;
+    bool cpu;
 
     if (p->conf.gpus == CONF_GPUS_OFF || !is_strict (p))
         return;
-    if (!slurmopt_layout (p->allocator, &nodes, &tasks.per_node))
-        tasks.per_node = 0;
-    read_gpus (&r);
-    if (gpus_check (&r, &tasks, share, &err) < 0)
+    cpu = runs_on_cpu (p);
+    read_tasks (p, world, &tasks);
+    read_gpus (p, &r);
+    if (!cpu && gpus_check (&r, &tasks, share, &err) < 0)
         fail (err.text);
     if (is_inside (p))
         return;
-    // with --exclusive a job may get all that its nodes have
-    if (p->conf.gpus == CONF_GPUS_REQUIRED && !gpus_asked (&r) && !slurmopt_isset ("exclusive"))
-        fail ("this site wants a GPU for every task; use --gpus-per-task=1");
-    for (int i = 0; i < GPUS_NUM_WARNINGS; i++) {
+    // the steps of an exclusive job may ask for the GPUs of its nodes
+    if (p->conf.gpus == CONF_GPUS_REQUIRED && !gpus_asked (&r) && !r.exclusive)
+        fail ("this site wants a GPU for every task; use --gpus or --gpus-per-node");
+    for (int i = 0; !cpu && i < GPUS_NUM_WARNINGS; i++) {
         if (gpus_warn (&r, &tasks, share, i, &err))
             slurm_info ("megatron: warning: %s", err.text);
     }
 }
 
 /* True if the job has GPUs, as far as its options and the environment of its script tell. */
-static bool has_gpus (void)
+static bool has_gpus (const struct plugin *p)
 {
     struct gpus_request r;
 
-    read_gpus (&r);
-    return gpus_asked (&r) || getenv ("SLURM_GPUS_ON_NODE");
+    read_gpus (p, &r);
+    return gpus_asked (&r)
+           || (is_inside (p) && !has_no_gres () && getenv ("SLURM_GPUS_ON_NODE"));
 }
 
 /* True if a tensor-parallel group leaves its NVLink domain; 'text' is then one line.  'joins' is
@@ -247,7 +290,7 @@ static bool leaves_domain (const struct plugin *p, const struct grid *grid, cons
     bool leaves;
 
     *joins = false;
-    if (size == 0 || size > GEOMETRY_SIZE_MAX || !has_gpus ()
+    if (size == 0 || size > GEOMETRY_SIZE_MAX || !has_gpus (p)
         || !(domains = place_domains (tasks, nnodes, (int)size, &n)))
         return false;
     *joins = n < nnodes;

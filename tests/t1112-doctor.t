@@ -98,14 +98,18 @@ run env MG_TEST_ROOT="$TEST_DIR/rack2" PATH="$TEST_DIR/rack2/bin" "$megatron" do
 is "$(verdict gpus)$(verdict links)" ok "an nvidia-smi that fails"
 run env MG_TEST_ROOT="$TEST_DIR/empty" PATH="$TEST_DIR/empty" "$megatron" doctor
 is "$(verdict driver)$(verdict gpus)$(verdict links)$(verdict nics)" "" "a machine without them"
+# before NCCL 2.9 the minor number had one digit
 mkdir -p nccl
-printf 'int ncclGetVersion (int *v) { *v = 22703; return 0; }\n' >nccl.c
-if ${CC:-cc} -shared -fPIC -o nccl/libnccl.so.2 nccl.c 2>/dev/null; then
-    run env LD_LIBRARY_PATH="$TEST_DIR/nccl" PATH="$TEST_DIR/empty" "$megatron" doctor
-    like "$out" 'ok    nccl         NCCL 2\.27\.3'$'\n' "the NCCL that the linker finds"
-else
-    skip 1 "there is no compiler"
-fi
+for pair in 22703=2.27.3 20900=2.9.0 2804=2.8.4 2000=2.0.0; do
+    printf 'int ncclGetVersion (int *v) { *v = %s; return 0; }\n' "${pair%=*}" >nccl.c
+    if ${CC:-cc} -shared -fPIC -o nccl/libnccl.so.2 nccl.c 2>/dev/null; then
+        run env LD_LIBRARY_PATH="$TEST_DIR/nccl" PATH="$TEST_DIR/empty" "$megatron" doctor
+        is "$(sed -n 's/^  ok    nccl  *//p' <<<"$out")" "NCCL ${pair#*=}" \
+            "the NCCL that the linker finds: ${pair%=*}"
+    else
+        skip 1 "there is no compiler"
+    fi
+done
 
 # ---- usage ----------------------------------------------------------------------------
 
@@ -229,6 +233,31 @@ else
     like "$between" 'warn  links        differs: NVLink joins 6 of 6 pairs of GPUs on n1; none on n2' "and its links"
     like "$between" 'warn  nics         differs: mlx5_0 400 Gb/sec \(4X NDR\), mlx5_1 DOWN on n1; mlx5_0 200 ' \
         "a slower adapter"
+    # report NODE DRIVER: the line of a node that has found a driver only
+    report() {
+        printf 'doctor %s 0/1:{"where": "%s", "checks": [{"check": "driver", "verdict": "ok", "text": "%s"}]}\n' \
+            "$1" "$1" "$2"
+    }
+    report n2 'driver B' >n2.lines
+    for ((i = 101; i <= 180; i++)); do
+        report "node-$i" 'driver A'
+    done >n1.lines
+    doctor --nodes n1,n2
+    like "$out" 'differs: driver B on n2; driver A on node-101, node-102, [^;]*, node-120 and 60 more'$'\n' \
+        "a long list of nodes is cut between names, and the others are counted" || diag "$out"
+    for ((i = 101; i <= 180; i++)); do
+        report "node-$i" "driver $i"
+    done >n1.lines
+    doctor --nodes n1,n2
+    like "$out" 'differs: driver B on n2; driver 101 on node-101; [^'$'\n'']*; driver 1[0-9]* on node-1[0-9]*; and [0-9]* others'$'\n' \
+        "kinds of nodes that one line does not hold are counted" || diag "$out"
+    {
+        report n1 "driver $(printf '%300s' C | tr ' ' x)"
+        report n4 'driver B'
+    } >n1.lines
+    doctor --nodes n1,n2
+    like "$out" 'differs: driver x{190}\.\.\. on n1; driver B on n2, n4'$'\n' "a long finding is cut with a mark" \
+        || diag "$out"
     printf '#!/bin/sh\necho "srun: error: no conf" >&2\nexit 1\n' > fake/srun
     doctor
     told "an srun that does not work" slurm fail 'does not work here: srun: error: no conf'

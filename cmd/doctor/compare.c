@@ -10,6 +10,8 @@
 
 #include "cmd/doctor/doctor.h"
 
+enum { NAMES_MAX = 200, VALUE_MAX = 200, TEXT_MAX = 900 };
+
 static const struct {
     const char *check, *advice;
 } compared[] = {
@@ -47,33 +49,62 @@ static int compare_names (const void *a, const void *b)
     return strcmp (name_of (*(json_t *const *)a), name_of (*(json_t *const *)b));
 }
 
-/* Names of the nodes with each text: {text: "n1, n2"}. */
+/* Names of the nodes with each text: {text: ["n1", "n2"]}. */
 static json_t *group_nodes (json_t *const *nodes, size_t count, const char *check)
 {
     json_t *groups = json_object ();
 
     for (size_t i = 0; i < count; i++) {
-        const char *text = find_text (nodes[i], check), *where = name_of (nodes[i]);
-        const char *before = json_string_value (json_object_get (groups, text));
+        const char *text = find_text (nodes[i], check);
 
-        json_object_set_new (groups, text, before ? json_sprintf ("%s, %s", before, where)
-                                                  : json_string (where));
+        if (!json_object_get (groups, text))
+            json_object_set_new (groups, text, json_array ());
+        json_array_append_new (json_object_get (groups, text),
+                               json_string (name_of (nodes[i])));
     }
     return groups;
 }
 
-/* Write "TEXT on NODES" for each group, as many as 'text' holds. */
-static void describe (json_t *groups, char *text, size_t n)
+/* Write "n1, n2 and 70 more": names of up to NAMES_MAX characters in all, and the first at least. */
+static void list_names (const json_t *names, char text[2 * NAMES_MAX])
 {
-    const char *key;
-    json_t *nodes;
-    size_t len = 0;
+    size_t count = json_array_size (names), len = 0, i;
 
     text[0] = '\0';
-    json_object_foreach (groups, key, nodes) {
-        snprintf (text + len, n - len, "%s%.200s on %.200s", len ? "; " : "", key,
-                  json_string_value (nodes));
+    for (i = 0; i < count; i++) {
+        const char *name = json_string_value (json_array_get (names, i));
+
+        if (i > 0 && len + strlen (", ") + strlen (name) > NAMES_MAX)
+            break;
+        snprintf (text + len, 2 * NAMES_MAX - len, "%s%.*s", i ? ", " : "", NAMES_MAX, name);
         len = strlen (text);
+    }
+    if (i < count)
+        snprintf (text + len, 2 * NAMES_MAX - len, " and %zu more", count - i);
+}
+
+/* Write "VALUE on NODES" for each group, and how many there are that 'text' does not hold. */
+static void describe (json_t *groups, char text[TEXT_MAX])
+{
+    size_t len = 0, left = json_object_size (groups);
+    const char *value;
+    json_t *nodes;
+
+    text[0] = '\0';
+    json_object_foreach (groups, value, nodes) {
+        char names[2 * NAMES_MAX], group[VALUE_MAX + 2 * NAMES_MAX + 20];
+        bool whole = strlen (value) <= VALUE_MAX;
+
+        list_names (nodes, names);
+        snprintf (group, sizeof (group), "%s%.*s%s on %s", len ? "; " : "",
+                  whole ? VALUE_MAX : VALUE_MAX - 3, value, whole ? "" : "...", names);
+        if (len + strlen (group) + strlen ("; and 18446744073709551615 others") >= TEXT_MAX) {
+            snprintf (text + len, TEXT_MAX - len, "; and %zu other%s", left, left == 1 ? "" : "s");
+            return;
+        }
+        strcpy (text + len, group);
+        len += strlen (group);
+        left--;
     }
 }
 
@@ -81,7 +112,7 @@ void doctor_compare (json_t *places, size_t first)
 {
     size_t count = json_array_size (places) - first;
     json_t *checks = json_array (), **nodes = calloc (count ? count : 1, sizeof (json_t *));
-    char text[900];
+    char text[TEXT_MAX];
 
     for (size_t i = 0; nodes && i < count; i++)
         nodes[i] = json_array_get (places, first + i);
@@ -90,7 +121,7 @@ void doctor_compare (json_t *places, size_t first)
         for (size_t i = 0; i < sizeof (compared) / sizeof (compared[0]); i++) {
             json_t *groups = group_nodes (nodes, count, compared[i].check);
 
-            describe (groups, text, sizeof (text));
+            describe (groups, text);
             if (json_object_size (groups) > 1)
                 doctor_add (checks, DOCTOR_WARN, compared[i].check, compared[i].advice,
                             "differs: %s", text);

@@ -191,19 +191,24 @@ static void check_nics (json_t *findings, char names[ENTRIES_MAX][256])
         doctor_add (findings, DOCTOR_OK, "nics", NULL, "%s", text);
 }
 
-/* The libnccl that the dynamic linker finds: major * 10000 + minor * 100 + patch. */
+/* The libnccl that the dynamic linker finds.  Its number is major * 10000 + minor * 100 + patch,
+ * before 2.9 major * 1000 + minor * 100 + patch.
+ */
 static void check_nccl (json_t *findings)
 {
     void *library = dlopen ("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
     int (*get_version) (int *) = NULL;
-    int version = 0;
+    int version = 0, major;
 
     if (!library)
         return;
     get_version = (int (*) (int *))dlsym (library, "ncclGetVersion");
-    if (get_version && get_version (&version) == 0)
-        doctor_add (findings, DOCTOR_OK, "nccl", NULL, "NCCL %d.%d.%d", version / 10000,
-                    version / 100 % 100, version % 100);
+    if (get_version && get_version (&version) == 0) {
+        major = version < 10000 ? version / 1000 : version / 10000;
+        version -= major * (version < 10000 ? 1000 : 10000);
+        doctor_add (findings, DOCTOR_OK, "nccl", NULL, "NCCL %d.%d.%d", major, version / 100,
+                    version % 100);
+    }
     dlclose (library);
 }
 

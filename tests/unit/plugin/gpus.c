@@ -62,9 +62,9 @@ static const struct {
     { GPUS_GRES, "license:5,gpu:2,bw:9", 2 }, { GPUS_GRES, "gpus:2", -1 },
     { GPUS_GRES, "none", -1 }, { GPUS_GRES, "license:5", -1 }, { GPUS_GRES, "gpu:0", -1 },
     { GPUS_GRES, "gpu:1g.10gb", 1 }, { GPUS_GRES, "gpu:1g.10gb:4", 4 },
-    { GPUS_GRES, "mps:100", 1 }, { GPUS_GRES, "gres:mps:100", 1 }, { GPUS_GRES, "mps:0", -1 },
+    { GPUS_GRES, "mps:100", -1 }, { GPUS_GRES, "gres:mps:100", -1 }, { GPUS_GRES, "mps:0", -1 },
     { GPUS_GRES, "shard:4", -1 }, { GPUS_GRES, "gpu:2,mps:0", 2 },
-    { GPUS_TASK, "1", -1 }, { GPUS_TRES_TASK, "gres/gpu:1", -1 },
+    { GPUS_TASK, "1", -1 }, { GPUS_TRES_TASK, "gres/gpu:1", -1 }, { GPUS_SOCKET, "1", -1 },
 };
 
 static void test_counts (void)
@@ -84,7 +84,7 @@ static const struct {
     { GPUS_TASKS_EACH, "1", true }, { GPUS_GRES, "none", false }, { GPUS_GRES, "gpu", true },
     { GPUS_GRES, "license:1", false }, { GPUS_GRES, "shard:1", true },
     { GPUS_TRES_TASK, "cpu:4", false }, { GPUS_TRES_TASK, "cpu:4,gres/gpu:1", true },
-    { GPUS_BIND, "single:1", false }, { GPUS_SOCKETS, "2", false },
+    { GPUS_BIND, "single:1", false }, { GPUS_TRES_BIND, "gres/gpu:single:1", false },
 };
 
 static void test_asked (void)
@@ -111,10 +111,10 @@ static const struct {
     { "closest", 8, 1, true, true },
     { "Closest", 8, 1, true, true },
     { "single:1", 8, 1, true, true },
-    { "single:2", 8, 1, true, false },
+    { "single:2", 8, 1, true, true },
     { "single:2", 8, 2, true, true },
     { "single:8", 1, 1, false, true },
-    { "v,single:4", 4, 2, true, false },
+    { "v,single:4", 4, 2, true, true },
     { "per_task:1", 8, 1, true, true },
     { "map_gpu:0,1,2,3", 4, 1, true, true },
     { "map_gpu:0,1,2,3", 5, 1, true, false },
@@ -148,6 +148,91 @@ static void test_bind (void)
                 bind_rows[i].per_node);
         is_int (gpus_check (&r, &tasks, bind_rows[i].share, &err), bind_rows[i].fits ? 0 : -1,
                 "and with %d tasks a GPU fits", bind_rows[i].share);
+    }
+}
+
+/* Options of four tasks on one node: which is refused, and what is said of it. */
+static const struct {
+    const char *option[3][2]; /* name and value */
+    bool job, exclusive;
+    bool fits;
+    int warning;      /* the only one, GPUS_NUM_WARNINGS: there is none */
+    const char *text; /* that begins the refusal, or the warning */
+} joined_rows[] = {
+    { { { "gpus", "2" } }, false, false, false, GPUS_NUM_WARNINGS, "4 tasks need 4 GPUs, but " },
+    { { { "gpus", "2" } }, true, false, false, GPUS_NUM_WARNINGS, "4 tasks need 4 GPUs, but " },
+    { { { "gpus", "2" } }, true, true, true, GPUS_WARN_FEW, "4 tasks need 4 GPUs, but " },
+    { { { "gpus", "2" } }, false, true, false, GPUS_NUM_WARNINGS, "4 tasks need 4 GPUs, but " },
+    { { { "gpus-per-node", "2" } }, true, false, false, GPUS_NUM_WARNINGS, "4 tasks of a node " },
+    { { { "gpus-per-node", "2" } }, true, true, true, GPUS_WARN_FEW, "4 tasks of a node need 4 " },
+    { { { "gres", "gres/gpu:2" } }, false, false, false, GPUS_NUM_WARNINGS,
+      "4 tasks of a node need 4 GPUs, but --gres=gpu:2 gives 2; " },
+    { { { "gres", "gres/license:1,gres/gpu:2" } }, true, false, true, GPUS_WARN_FEW,
+      "4 tasks of a node need 4 GPUs, but --gres=license:1,gpu:2 gives 2; " },
+    { { { "gres", "gres:gpu:a:1,gres:gpu:b:2" } }, true, false, true, GPUS_WARN_FEW,
+      "4 tasks of a node need 4 GPUs, but --gres=gpu:a:1,gpu:b:2 gives 3; " },
+    { { { "gres", "gpu:4" } }, true, false, true, GPUS_NUM_WARNINGS, "" },
+    { { { "gpus-per-node", "a:2" }, { "gres", "gpu:b:2" } }, false, false, true,
+      GPUS_NUM_WARNINGS, "" },
+    { { { "gpus", "2" }, { "gpus-per-node", "4" } }, false, false, true, GPUS_NUM_WARNINGS, "" },
+    { { { "gpus", "2" }, { "gpus-per-task", "1" }, { "gpu-bind", "none" } }, false, false, true,
+      GPUS_NUM_WARNINGS, "" },
+    { { { "gpus", "2" }, { "gres", "gpu:0" } }, false, false, false, GPUS_NUM_WARNINGS,
+      "4 tasks need 4 GPUs, but --gpus=2 gives 2; " },
+    { { { "gpus", "2" }, { "gres", "license:4" } }, false, false, false, GPUS_NUM_WARNINGS,
+      "4 tasks need 4 GPUs, but --gpus=2 gives 2; " },
+    { { { "gpus-per-task", "1" } }, false, false, true, GPUS_WARN_BIND,
+      "--gpus-per-task=1 hides the GPUs of other tasks, " },
+    { { { "tres-per-task", "cpu=1,gres/gpu:a=1" } }, false, false, true, GPUS_WARN_BIND,
+      "--tres-per-task=cpu=1,gres/gpu:a=1 hides the GPUs of other tasks, " },
+    { { { "ntasks-per-gpu", "1" } }, false, false, true, GPUS_WARN_BIND,
+      "--ntasks-per-gpu=1 hides the GPUs of other tasks, " },
+    { { { "gpus-per-task", "1" }, { "tres-bind", "gres/gpu:none" } }, false, false, true,
+      GPUS_NUM_WARNINGS, "" },
+    { { { "gpus-per-task", "0" } }, false, false, true, GPUS_NUM_WARNINGS, "" },
+    { { { "tres-per-task", "cpu=1" } }, false, false, true, GPUS_NUM_WARNINGS, "" },
+    { { { "gpus", "4" }, { "gpu-bind", "single:2" } }, false, false, true, GPUS_WARN_BIND,
+      "--gpu-bind=single:2 may put 2 tasks on a GPU, and hides " },
+    { { { "gpus", "4" }, { "gpu-bind", "single:9" } }, false, false, true, GPUS_WARN_BIND,
+      "--gpu-bind=single:9 may put 4 tasks on a GPU, and hides " },
+    { { { "gres", "mps:100" } }, false, false, true, GPUS_WARN_SHARED, "mps is a share of a GPU" },
+    { { { "gres", "gres/shard:4" } }, true, true, true, GPUS_WARN_SHARED, "shard is a share of " },
+};
+
+static void set_option (struct gpus_request *r, const char *name, const char *value)
+{
+    for (int i = 0; i < GPUS_NUM; i++) {
+        if (strcmp (gpus_options[i], name) == 0) {
+            r->text[i] = value;
+            return;
+        }
+    }
+    bail_out ("--%s is no option", name);
+}
+
+static void test_joined (void)
+{
+    const struct gpus_tasks tasks = { .world = 4, .per_node = 4, .nodes = 1 };
+
+    for (size_t i = 0; i < COUNT (joined_rows); i++) {
+        struct gpus_request r = { .job = joined_rows[i].job,
+                                  .exclusive = joined_rows[i].exclusive };
+        const char *text = joined_rows[i].text;
+        struct mg_error err = { .text = "" }, said;
+        int found = GPUS_NUM_WARNINGS, count = 0;
+
+        for (int k = 0; k < 3 && joined_rows[i].option[k][0]; k++)
+            set_option (&r, joined_rows[i].option[k][0], joined_rows[i].option[k][1]);
+        is_int (gpus_check (&r, &tasks, 1, &err), joined_rows[i].fits ? 0 : -1, "row %zu: fits", i);
+        for (int w = 0; joined_rows[i].fits && w < GPUS_NUM_WARNINGS; w++) {
+            if (gpus_warn (&r, &tasks, 1, w, &said)) {
+                err = said;
+                found = w;
+                count++;
+            }
+        }
+        ok (found == joined_rows[i].warning && count <= 1, "row %zu: one warning, or none", i);
+        ok (strncmp (err.text, text, strlen (text)) == 0 && !*text == !*err.text, "%s", err.text);
     }
 }
 
@@ -193,6 +278,7 @@ int main (void)
     test_counts ();
     test_asked ();
     test_bind ();
+    test_joined ();
     test_random ();
     return done_testing ();
 }

@@ -34,6 +34,37 @@ static const struct {
     { { "python", "x.py", "--num-virtual-stages-per-pipeline-rank", "2" }, MODEL_WARNS },
 };
 
+static const struct {
+    const char *words[6];
+    bool cpu;
+} device_cases[] = {
+    { { "megatron", "train", "--device", "cpu" }, true },
+    { { "megatron", "train", "--device=cpu" }, true },
+    { { "python", "x.py", "--device=cpu:0" }, true },
+    { { "megatron", "train", "--device", "cuda" }, false },
+    { { "megatron", "train", "--device=cuda:1" }, false },
+    { { "megatron", "train", "--device" }, false },
+    { { "megatron", "train", "--device=" }, false },
+    { { "megatron", "train", "--device-memory", "cpu" }, false },
+    { { "megatron", "train", "--device=cpu", "--device", "cuda" }, false },
+    { { "megatron", "train", "--device=cuda", "--device", "cpu" }, true },
+    { { "--device=cpu" }, false },
+    { { NULL }, false },
+};
+
+static void test_devices (void)
+{
+    for (size_t i = 0; i < COUNT (device_cases); i++) {
+        int argc = 0;
+
+        while (argc < 6 && device_cases[i].words[argc])
+            argc++;
+        is_int (model_on_cpu (argc, (char *const *)device_cases[i].words), device_cases[i].cpu,
+                "%s ... %s: on the CPU", argc ? device_cases[i].words[0] : "no words",
+                argc ? device_cases[i].words[argc - 1] : "");
+    }
+}
+
 int main (void)
 {
     struct geometry g;
@@ -69,5 +100,6 @@ int main (void)
         is_int (model_check (&g, 5, (char *const *)words, &text), MODEL_NOTES, "a default");
         ok (strstr (text.text, "etp is not given and defaults to tp 4"), "%s", text.text);
     }
+    test_devices ();
     return done_testing ();
 }
