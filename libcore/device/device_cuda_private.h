@@ -24,6 +24,7 @@ struct cuda_stream {
     void *scratch; /* of kernels: given by the front end, or the stream's own */
     size_t scratch_size;
     bool own_scratch;
+    bool in_graph; /* a graph may use the own scratch memory: it stays as it is */
 };
 
 struct cuda_event {
@@ -49,8 +50,9 @@ int cuda_check (const struct mg_device *device, cudaError_t rc, const char *what
                 struct mg_error *err);
 
 /* Scratch memory of 'size' bytes for a kernel on the stream.  A stream that was given none gets
- * memory of its own, which grows: then the call waits for the stream's earlier work.  -1 and a
- * text: ENOMEM.
+ * memory of its own, which grows: then the call waits for the stream's earlier work.  It does not
+ * grow in a capture, nor once a kernel of a capture was given it: a graph keeps its address.  -1 and
+ * a text: ENOMEM, or EPERM if it cannot grow.
  */
 int cuda_stream_scratch (struct cuda_stream *stream, size_t size, struct mg_error *err);
 

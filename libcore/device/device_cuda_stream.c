@@ -72,21 +72,35 @@ int cuda_give_scratch (struct mg_stream *base, void *memory, size_t size, struct
     return 0;
 }
 
+static bool is_capturing (const struct cuda_stream *stream)
+{
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+
+    return cudaStreamIsCapturing (stream->handle, &status) == cudaSuccess
+           && status != cudaStreamCaptureStatusNone;
+}
+
 int cuda_stream_scratch (struct cuda_stream *stream, size_t size, struct mg_error *err)
 {
     const struct mg_device *device = stream->base.device;
-    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
 
-    if (size <= stream->scratch_size)
+    if (size <= stream->scratch_size) {
+        if (size > 0 && stream->own_scratch && !stream->in_graph)
+            stream->in_graph = is_capturing (stream);
         return 0;
+    }
     if (stream->scratch && !stream->own_scratch)
         return device->host->error_set (err, ENOMEM, "stream %s: a kernel needs %zu bytes of "
                                         "scratch memory, and %zu are reserved", stream->base.name,
                                         size, stream->scratch_size);
-    if (cudaStreamIsCapturing (stream->handle, &status) == cudaSuccess
-        && status != cudaStreamCaptureStatusNone)
+    if (is_capturing (stream))
         return device->host->error_set (err, EPERM, "a graph cannot have an allocation of %zu bytes"
                                         ", scratch memory of stream %s", size, stream->base.name);
+    if (stream->in_graph)
+        return device->host->error_set (err, EPERM, "stream %s: a kernel needs %zu bytes of scratch "
+                                        "memory, and the %zu bytes that are there cannot grow: a "
+                                        "graph uses them", stream->base.name, size,
+                                        stream->scratch_size);
     if (cuda_wait (device, stream->handle, "scratch memory", err) < 0)
         return -1;
     cudaFree (stream->scratch);

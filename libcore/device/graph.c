@@ -141,10 +141,15 @@ int graph_add (struct mg_stream *stream, const struct graph_work *work, struct m
 {
     struct capture *c = current;
 
+    size_t nodes;
+    int rc;
+
     if (enter (c, stream, work->name, err) < 0)
         return -1;
-    c->nodes++;
-    return hand_over (c, stream, work, err);
+    nodes = ++c->nodes;
+    rc = hand_over (c, stream, work, err);
+    c->nodes = nodes; // copies that the work enqueues are parts of it
+    return rc;
 }
 
 /* A kern_taker. */

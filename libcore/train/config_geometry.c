@@ -8,7 +8,9 @@
 
 #include "libcore/base/parse.h"
 #include "libcore/data/tokenizer.h"
+#include "libcore/device/device.h"
 #include "libcore/topo/environment.h"
+#include "libcore/topo/graph_args.h"
 #include "libcore/topo/rule.h"
 #include "libcore/train/config.h"
 
@@ -50,11 +52,29 @@ int run_config_geometry (struct run_config *c, struct mg_error *err)
     return geometry_validate (g, err);
 }
 
+/* CUDA runs parts of a graph that do not wait for each other in any order.  A rank of a pipeline
+ * waits inside its graph for what another rank sends in a graph of its own.
+ */
+static int check_whole_graph (const struct run_config *c, struct mg_error *err)
+{
+    struct graph_args graphs;
+
+    if (c->geometry.pp <= 1 || !device_is_named (c->job.device, "cuda")
+        || graph_args_read (&c->margs, &graphs, NULL) < 0 || graphs.impl != GRAPH_ARGS_ITERATION)
+        return 0;
+    return mg_error_set (err, EINVAL, "--cuda-graph-impl full_iteration with --device cuda needs "
+                         "--pipeline-model-parallel-size 1, not %d: ranks of a pipeline would wait "
+                         "for each other inside of graphs; give --cuda-graph-impl local",
+                         c->geometry.pp);
+}
+
 int run_config_check_rules (const struct run_config *c, struct mg_error *err)
 {
     struct margs margs = c->margs;
     int64_t rows = c->file_rows;
 
+    if (check_whole_graph (c, err) < 0)
+        return -1;
     if (!margs.value[MARG_SEQ_LENGTH])
         margs.value[MARG_SEQ_LENGTH] = c->file_seq_length;
     margs.value[MARG_MICRO_BATCH] = c->model.micro_batch_size;

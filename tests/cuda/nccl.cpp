@@ -1,7 +1,8 @@
 /* nccl.cpp - the double of NCCL: ranks of one machine exchange through POSIX shared memory
  *
  * Each pair of ranks has a ring of bytes.  A call is one operation on its stream, and a thread of
- * its own runs it.  Calls of a communicator run in the order of enqueuing.  Each message begins
+ * its own runs it.  Calls of a communicator run in the order of enqueuing; those of a graph are
+ * enqueued by its launch.  Each message begins
  * with what its sender calls: a receiver that calls something else fails the communicator, where
  * the real library would hang.  A sum begins at another rank for each slice, so it is not in rank
  * order.
@@ -57,7 +58,7 @@ struct ncclComm {
     struct shared *shm;
     size_t size;
     std::atomic<int> state, aborted;
-    runtime_ref last;
+    struct runtime_chain calls; /* in the order of enqueuing */
 };
 
 enum { ALLREDUCE, BROADCAST, REDUCE, ALLGATHER, REDUCESCATTER, ALLTOALL, POINT };
@@ -258,12 +259,36 @@ static void run_calls (ncclComm *c, const std::vector<struct call> &calls)
     }
 }
 
-/* Issue the calls of a group: one operation for each communicator. */
+/* The error of a group of calls: streams of which some capture and others do not, or a capture that
+ * is invalid.
+ */
+static ncclResult_t check_captures (const std::vector<struct call> &calls)
+{
+    int captures = 0;
+
+    for (auto &a : calls) {
+        CUstream_st *stream = runtime_stream (a.stream);
+
+        if (!stream || stream->device != a.comm->device)
+            return ncclInvalidArgument;
+        if (runtime_check_issue (stream) != cudaSuccess)
+            return ncclUnhandledCudaError;
+        captures += runtime_captures (stream);
+    }
+    return captures == 0 || captures == (int)calls.size () ? ncclSuccess : ncclInvalidUsage;
+}
+
+/* Issue the calls of a group: one operation for each communicator.  In a capture it is a node, and
+ * each launch of the graph makes the calls.
+ */
 static ncclResult_t flush ()
 {
     std::vector<struct call> all;
 
     all.swap (pending);
+    ncclResult_t e = check_captures (all);
+    if (e != ncclSuccess)
+        return e;
     while (!all.empty ()) {
         ncclComm *c = all[0].comm;
         std::vector<struct call> mine, rest;
@@ -272,11 +297,8 @@ static ncclResult_t flush ()
         for (auto &a : mine)
             if (a.stream != mine[0].stream)
                 return ncclInvalidUsage; /* the double has one stream a communicator and group */
-        CUstream_st *stream = runtime_stream (mine[0].stream);
-        if (!stream || stream->device != c->device)
-            return ncclInvalidArgument;
-        c->last = runtime_submit (
-            stream,
+        runtime_submit (
+            runtime_stream (mine[0].stream),
             [c, mine] {
                 runtime_allow (c->device);
                 run_calls (c, mine);
@@ -285,7 +307,7 @@ static ncclResult_t flush ()
                     std::this_thread::sleep_for (std::chrono::milliseconds (1));
                 return cudaSuccess;
             },
-            false, c->last, true);
+            false, nullptr, &c->calls);
         all.swap (rest);
     }
     return ncclSuccess;
@@ -429,7 +451,7 @@ ncclResult_t ncclCommFinalize (ncclComm_t c)
 {
     if (!c)
         return ncclInvalidArgument;
-    runtime_wait (c->last);
+    runtime_wait (runtime_chain_last (&c->calls));
     if (c->shm)
         c->shm->finished[c->rank] = 1;
     return ncclSuccess;

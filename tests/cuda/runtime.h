@@ -120,7 +120,7 @@ struct runtime_op {
     std::function<cudaError_t ()> run; /* an error becomes the sticky error of the device */
     int device;
     bool on_host; /* a host function */
-    bool apart;   /* waits for other processes: a thread of its own runs it once it is ready */
+    bool apart;   /* of a chain: a thread of its own runs it once it is ready */
     int priority;
     uint64_t number; /* order of issue */
     int unmet = 0;   /* operations that must be done before */
@@ -155,13 +155,23 @@ struct CUstream_st *runtime_stream (cudaStream_t handle);
 struct CUstream_st *runtime_stream_create (int device, bool blocking, int priority);
 void runtime_stream_destroy (struct CUstream_st *stream);
 
+/* Operations that run one after the other on whatever stream, in the order in which they were
+ * issued, such as the calls of a communicator.  A thread of its own runs each of them once it is
+ * ready (apart), since it waits for other processes.  A chain is never destroyed.
+ */
+struct runtime_chain {
+    runtime_ref last; /* guarded by the lock of the queues */
+};
+
 /* Issue 'run' on a stream; 'also' is one more operation that must be done before, or NULL.  If the
  * stream captures, 'run' becomes a node of the graph instead, and the result is NULL.  The caller
  * has asked runtime_check_issue().
  */
 runtime_ref runtime_submit (struct CUstream_st *stream, std::function<cudaError_t ()> run,
                             bool on_host = false, runtime_ref also = nullptr,
-                            bool apart = false);
+                            struct runtime_chain *chain = nullptr);
+/* The operation that a chain was given last, NULL if none. */
+runtime_ref runtime_chain_last (struct runtime_chain *chain);
 /* Block until an operation is done; NULL is done. */
 void runtime_wait (const runtime_ref &op);
 /* Is an operation done?  If it is not, it is wanted from now on. */
@@ -176,6 +186,7 @@ runtime_ref runtime_last (struct CUstream_st *stream);
 struct runtime_node {
     std::function<cudaError_t ()> run;
     bool on_host;
+    struct runtime_chain *chain; /* NULL: none; each launch adds an operation to it */
     int device, priority;
     std::vector<int> before; /* numbers of nodes, all of them smaller than the node's own */
 };
@@ -198,7 +209,9 @@ cudaError_t runtime_check_event (const struct runtime_captured *event);
 cudaError_t runtime_check_pageable (struct CUstream_st *stream);
 
 /* Take work of a stream that captures.  False: the stream does not capture. */
-bool runtime_take (struct CUstream_st *stream, std::function<cudaError_t ()> *run, bool on_host);
+bool runtime_take (struct CUstream_st *stream, std::function<cudaError_t ()> *run, bool on_host,
+                   struct runtime_chain *chain);
+bool runtime_captures (struct CUstream_st *stream);
 
 /* The place of a stream in its capture, for an event that records it. */
 struct runtime_captured runtime_mark (struct CUstream_st *stream);

@@ -141,7 +141,8 @@ cudaError_t runtime_check_pageable (struct CUstream_st *stream)
 
 /* --- what becomes of work, records and waits --- */
 
-bool runtime_take (struct CUstream_st *stream, std::function<cudaError_t ()> *run, bool on_host)
+bool runtime_take (struct CUstream_st *stream, std::function<cudaError_t ()> *run, bool on_host,
+                   struct runtime_chain *chain)
 {
     locked hold (own->mutex);
     struct runtime_captured *at = &stream->captured;
@@ -151,10 +152,17 @@ bool runtime_take (struct CUstream_st *stream, std::function<cudaError_t ()> *ru
     if (!at->capture->valid)
         return true;
     auto &nodes = at->capture->graph->nodes;
-    nodes.push_back ({ std::move (*run), on_host, stream->device, stream->priority,
+    nodes.push_back ({ std::move (*run), on_host, chain, stream->device, stream->priority,
                        std::vector<int> (at->after.begin (), at->after.end ()) });
     at->after = { (int)nodes.size () - 1 };
     return true;
+}
+
+bool runtime_captures (struct CUstream_st *stream)
+{
+    locked hold (own->mutex);
+
+    return stream->captured.capture != nullptr;
 }
 
 struct runtime_captured runtime_mark (struct CUstream_st *stream)

@@ -215,16 +215,26 @@ static void issue (const runtime_ref &op)
         make_ready (op);
 }
 
-runtime_ref runtime_submit (struct CUstream_st *stream, std::function<cudaError_t ()> run,
-                            bool on_host, runtime_ref also, bool apart)
+/* The operation comes after the last one of the chain, and is now the last one. */
+static void add_to_chain (const runtime_ref &op, struct runtime_chain *chain)
 {
-    if (runtime_take (stream, &run, on_host))
+    if (!chain)
+        return;
+    op->apart = true;
+    add_before (op, chain->last);
+    chain->last = op;
+}
+
+runtime_ref runtime_submit (struct CUstream_st *stream, std::function<cudaError_t ()> run,
+                            bool on_host, runtime_ref also, struct runtime_chain *chain)
+{
+    if (runtime_take (stream, &run, on_host, chain))
         return nullptr;
     locked hold (own->mutex);
     start ();
     runtime_ref op = make (std::move (run), stream->device, on_host, stream->priority);
-    op->apart = apart;
     add_before (op, also);
+    add_to_chain (op, chain);
     follow (op, stream);
     issue (op);
     return op;
@@ -246,6 +256,7 @@ runtime_ref runtime_submit_nodes (struct CUstream_st *stream,
         add_before (op, first);
         for (int i : node.before)
             add_before (op, ops[i]);
+        add_to_chain (op, node.chain);
         ops.push_back (op);
     }
     runtime_ref last = make (nullptr, stream->device, false, stream->priority);
@@ -310,6 +321,13 @@ void runtime_wait_device (int device)
         want (op);
         own->finished.wait (hold, [&] { return op->done; });
     }
+}
+
+runtime_ref runtime_chain_last (struct runtime_chain *chain)
+{
+    locked hold (own->mutex);
+
+    return chain->last;
 }
 
 runtime_ref runtime_last (struct CUstream_st *stream)

@@ -15,9 +15,11 @@
 #include "libcore/bootstrap/bootstrap.h"
 #include "libcore/comm/comm.h"
 #include "libcore/device/device.h"
+#include "libcore/device/device_ops.h"
 #include "libcore/device/stream.h"
 #include "libcore/job/job.h"
 #include "tests/tap/tap.h"
+#include "tests/unit/comm/captured.h"
 #include "tests/unit/comm/staged.h"
 #include "tests/unit/comm/values.h"
 
@@ -556,6 +558,18 @@ static void names_and_statistics (struct test *t)
             "communicators that share their members have names and counts apart");
 }
 
+static void graphs (struct test *t)
+{
+    struct mg_device *device = job_device (t->job);
+
+    if (!device->ops->graph)
+        return;
+    all_ok (t, captured_replays (device, t->comm, &t->err),
+            "a graph repeats a sum and transfers on streams of their own");
+    all_ok (t, captured_refusals (device, t->comm, &t->err),
+            "what a graph cannot have is refused, and calls run as before");
+}
+
 int main (void)
 {
     struct job_config config = { .timeout = 300, .threads = 1, .fingerprint = 1 };
@@ -592,6 +606,7 @@ int main (void)
     long_messages (&t);
     empty_transfers (&t);
     names_and_statistics (&t);
+    graphs (&t);
     all_ok (&t, mg_comm_barrier (t.comm, t.a, &t.err) == 0
             && mg_stream_synchronize (t.a, &t.err) == 0, "barrier");
     mg_stream_destroy (t.a);

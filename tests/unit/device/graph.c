@@ -437,15 +437,15 @@ static void test_work (void)
 
 /* --- a device apart --- */
 
-static int sum_columns (const struct rig *r)
+static int sum_columns (const struct rig *r, int cols)
 {
-    const struct kern_col_sum k = { .rows = 2, .cols = 2, .x = r->memory, .out = r->memory + 4,
+    const struct kern_col_sum k = { .rows = 2, .cols = cols, .x = r->memory, .out = r->memory + 4,
                                     .dtype = MG_FLOAT32, .grad_dtype = MG_FLOAT32 };
 
     return kern_col_sum (device_kernels (r->device), &k, r->compute, &err);
 }
 
-/* A stream without reserved scratch memory grows it, which a graph cannot have. */
+/* A stream without reserved scratch memory grows it: not in a graph, and not under one. */
 static void test_scratch (void)
 {
     struct rig r;
@@ -453,15 +453,22 @@ static void test_scratch (void)
 
     setup (&r);
     begin (&r);
-    ok (sum_columns (&r) < 0 && errno == EPERM
+    ok (sum_columns (&r, 2) < 0 && errno == EPERM
             && strstr (err.text, "a graph cannot have an allocation of 8 bytes, scratch memory of "
                        "stream main"),
         "scratch memory that is not there is refused: %s", err.text);
     ok (!graph_finish (-1, &err), "and ends the capture");
-    is_int (sum_columns (&r), 0, "outside it is found");
+    is_int (sum_columns (&r, 1), 0, "outside it is found");
+    is_int (sum_columns (&r, 2), 0, "and grows");
     begin (&r);
-    graph = graph_finish (sum_columns (&r), &err);
+    graph = graph_finish (sum_columns (&r, 2), &err);
     ok (graph && graph_replay (graph, &err) == 0, "and then a graph has it");
+    ok (sum_columns (&r, 3) < 0 && errno == EPERM
+            && strstr (err.text, "stream main: a kernel needs ")
+            && strstr (err.text, " cannot grow: a graph uses them"),
+        "under a graph it does not grow: %s", err.text);
+    ok (graph_replay (graph, &err) == 0 && sum_columns (&r, 2) == 0
+            && mg_stream_synchronize (r.compute, &err) == 0, "what is there serves both");
     graph_destroy (graph);
     teardown (&r);
 }
@@ -550,11 +557,25 @@ static const struct graph_ops native = {
     .device_bytes = native_device_bytes,
 };
 
+static int copy_twice (const void *args, struct mg_stream *stream, struct mg_error *e)
+{
+    float *memory = *(float *const *)args;
+
+    for (int i = 1; i <= 2; i++) {
+        if (device_copy (stream, memory + i, memory, sizeof (float), e) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static void test_native (void)
 {
     struct rig r;
     struct device_ops ops;
     struct device_graph *graph;
+    float **args = &r.memory;
+    const struct graph_work nested = { .name = "copies", .run = copy_twice, .args = args,
+                                       .size = sizeof (*args) };
 
     setup (&r);
     ops = *r.device->ops;
@@ -574,6 +595,11 @@ static void test_native (void)
         "a graph of its own");
     ok (native_streams == 1 && native_first == r.compute, "its stream");
     ok (graph_device_bytes (graph) == 12345, "its memory of the device");
+    graph_destroy (graph);
+    begin (&r);
+    is_int (graph_add (r.compute, &nested, &err), 0, "work that makes two copies");
+    graph = graph_end (&err);
+    ok (graph && graph_nodes (graph) == 1, "is one node");
     graph_destroy (graph);
     teardown (&r);
 }
