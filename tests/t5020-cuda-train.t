@@ -104,9 +104,6 @@ run "${one[@]}" --device auto
 is "$status" 0 "--device auto"
 like "$out" "device cuda:0: .*GiB; its context, the libraries and other programs hold [0-9.]* GiB \(a plan reserves 1.00\); capability 9.0, driver for CUDA 13.0, libcudart 13.0" \
     "is the GPU, which a line describes"
-run megatron launch -n 2 "${one[@]}" --device auto
-is "$status" 0 "with two ranks"
-like "$out" "device auto is the CPU: 2 ranks use" "it is the CPU"
 run env MG_CUDA_DRIVER=0 "${one[@]}" --device auto
 like "$status $out" "^0 .*device auto is the CPU: device cuda: this machine has no NVIDIA driver" \
     "and without a driver"

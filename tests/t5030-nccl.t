@@ -32,17 +32,67 @@ run env MG_CUDA_DEVICES=2 megatron launch -n 2 "${one[@]}" --device cuda --distr
 is "$status" 0 "two ranks train" || diag "$err"
 ok "! grep -q 'change nothing here' <<<\"\$out\"" "--distributed-backend nccl is meant"
 
+# ---- --device auto
+short=("${one[@]}" --train-iters 1)
+run env MG_CUDA_DEVICES=2 megatron launch -n 2 "${short[@]}" --device auto
+is "$status" 0 "--device auto with a GPU for each of two ranks" || diag "$err"
+like "$out" "device cuda:0: " "is the GPU, as a line says"
+# in_rank_1 VARIABLE=VALUE COMMAND...: with that variable in rank 1 alone
+cat >in_rank_1 <<'END'
+#!/bin/bash
+[ "$RANK" != 1 ] || export "$1"
+shift
+exec "$@"
+END
+chmod +x in_rank_1
+for row in 'MG_CUDA_DEVICES=0|rank 1 has no GPU that it can use' \
+    'MG_CUDA_DEVICES=1|ranks 0 and 1 have one GPU, 0000:01:00.0'; do
+    run env MG_CUDA_DEVICES=2 megatron launch -n 2 ./in_rank_1 "${row%%|*}" "${short[@]}" \
+        --device auto
+    is "$status" 0 "--device auto, in rank 1 ${row%%|*}" || diag "$err"
+    like "$out" "device auto is the CPU: ${row#*|}" "is the CPU on both, as a line says"
+done
+run env MG_CUDA_DEVICES=2 megatron launch -n 2 "${short[@]}" --device auto --distributed-backend ucx
+like "$status $out" "^0 .*device auto is the CPU: the transport ucx does not move the memory of GPUs" \
+    "a transport without GPUs leaves no choice"
+
 # ---- what is refused
+# refused TEXT WORDS COMMAND...: with these words, by the first line; what ranks do may follow
 refused() {
     local text=$1 words=$2
     shift 2
     run env MG_CUDA_DEVICES=2 "$@"
     ok "[ $status != 0 ]" "$text"
-    like "$err" "$words" "is refused in one line"
+    like "$(grep -v "^megatron launch: " <<<"$err" | head -1)" "^megatron train: .*$words" \
+        "is refused in one line"
 }
+refused "two ranks on one GPU" \
+    "device cuda: ranks 0 and 1 have one GPU, 0000:02:00.0: want one for each rank, or NCCL_HOSTID of another value for each" \
+    megatron launch -n 2 "${short[@]}" --device cuda:1
+run megatron launch -n 2 bash -c 'NCCL_HOSTID=$RANK exec "$@"' - "${short[@]}" --device cuda:1
+is "$status" 0 "which NCCL_HOSTID permits" || diag "$err"
+refused "fewer GPUs than processes on the machine" \
+    "rank 2: device cuda: this is process 3 of those on this machine, and 2 GPUs are visible: want one for each process" \
+    megatron launch -n 3 "${short[@]}" --device cuda --global-batch-size 6
+refused "another driver" \
+    "rank 1: device cuda: the driver is of CUDA 13.9 here and of 13.0 on rank 0: want one version on all nodes" \
+    megatron launch -n 2 ./in_rank_1 MG_CUDA_DRIVER=13090 "${short[@]}" --device cuda
+refused "another runtime" \
+    "rank 1: device cuda: the runtime is of CUDA 13.1 here and of 13.0 on rank 0: want one version on all nodes" \
+    megatron launch -n 2 ./in_rank_1 MG_CUDA_RUNTIME=13010 "${short[@]}" --device cuda
+printf -- '--device cuda\n--distributed-backend nccl\n' >gpu.args
+run env MG_CUDA_DEVICES=2 megatron launch -n 2 "${short[@]}" --args-file gpu.args
+is "$status" 0 "--device cuda and --distributed-backend nccl in a file of arguments"
+ok "! grep -q 'change nothing here' <<<\"\$out\"" "are meant"
 refused "a transport for host memory" \
-    "^megatron train: device cuda: 2 ranks cannot exchange the memory of GPUs through ucx: want the transport nccl" \
+    "device cuda: 2 ranks cannot exchange the memory of GPUs through ucx: want the transport nccl" \
     megatron launch -n 2 "${one[@]}" --device cuda --distributed-backend ucx
+sed 's/libnccl[.]so[.]2/libnccl.so.9/' modules/comm_nccl.so >comm_nccl.so
+mv comm_nccl.so modules
+refused "no NCCL" "libnccl.so.9: cannot open shared object file" \
+    megatron launch -n 2 "${one[@]}" --device cuda
+run megatron launch -n 2 "${short[@]}" --device auto
+like "$status $out" "^0 .*device auto is the CPU: rank 0 has no NCCL" "for --device auto it is the CPU"
 rm modules/comm_nccl.so
 refused "no module" "there is no .*/comm_nccl.so; GPUs talk through NCCL: configure --with-cuda" \
     megatron launch -n 2 "${one[@]}" --device cuda

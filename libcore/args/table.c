@@ -551,7 +551,7 @@ const struct train_arg train_arg_table[] = {
               "tell who waits for whom after such a wait, 0: never (default 0)"),
     TEXT_ROW ("device", device, NULL, "NAME[:N]",
               "what computes: cpu (the default), cuda, a GPU of NVIDIA for each rank, or auto, a "
-              "GPU if one rank can use it; N: which device of that name, from 0 on"),
+              "GPU if each rank can use one; N: which device of that name, from 0 on"),
     INT_ROW ("device-reserve-mib", device_reserve_mib, 0, INT_MAX, 1024, "N",
              "MiB of a GPU that plans leave to its context, the libraries and other programs "
              "(default 1024)"),

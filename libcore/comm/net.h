@@ -8,7 +8,8 @@
 #include "libcore/comm/comm_ops.h"
 
 struct comm_start {
-    const struct comm_ops *ops; /* NULL: the name of the backend is unknown */
+    const struct comm_ops *ops; /* NULL: the name of the backend is unknown, or only 'control' was
+                                 * started */
     void *library;              /* result of ops->start(); NULL: nothing was started, or
                                  * it was stopped */
     struct comm_start *control; /* NULL: none */

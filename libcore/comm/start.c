@@ -44,6 +44,21 @@ static int start_timed (struct call *call, double timeout, struct mg_error *err)
                          strerror (errno));
 }
 
+struct comm_start *comm_start_create_control (double timeout, struct mg_error *err)
+{
+    struct comm_start *start = calloc (1, sizeof (*start));
+
+    if (!start) {
+        mg_error_set (err, ENOMEM, "comm: out of memory");
+        return NULL;
+    }
+    start->timeout = timeout;
+    if ((start->control = comm_start_create (net_control_name (), timeout, err)))
+        return start;
+    free (start);
+    return NULL;
+}
+
 struct comm_start *comm_start_create (const char *backend, double timeout,
                                       struct mg_error *err)
 {
@@ -127,7 +142,7 @@ int comm_start_offer (struct comm_start *start, const struct comm_job *job,
     head = (uint32_t)*len;
     if (sizeof (head) + *len + more > COMM_OFFER_MAX)
         return mg_error_set (err, EMSGSIZE, "%s and %s offer %zu bytes, want %d at most",
-                             start->ops->name, start->control->ops->name,
+                             start->ops ? start->ops->name : "nothing", start->control->ops->name,
                              sizeof (head) + *len + more, COMM_OFFER_MAX);
     memcpy (data, &head, sizeof (head));
     memcpy ((char *)data + sizeof (head), first, *len);
@@ -147,6 +162,7 @@ int comm_start_offered (const struct comm_start *start, bool control, const void
         memcpy (&head, from, sizeof (head) < size ? sizeof (head) : size);
         if (size < sizeof (head) || head > size - sizeof (head))
             return mg_error_set (err, EPROTO, "comm: an offer of %zu bytes is damaged", size);
+        control |= !start->ops;
         from += sizeof (head) + (control ? head : 0);
         *len = control ? size - sizeof (head) - head : head;
     }
@@ -157,19 +173,34 @@ int comm_start_offered (const struct comm_start *start, bool control, const void
     return 0;
 }
 
+static void stop_timed (struct comm_start *start)
+{
+    struct call *call = start->library ? calloc (1, sizeof (*call)) : NULL;
+
+    if (!call)
+        return;
+    call->ops = start->ops;
+    call->library = start->library;
+    start->library = NULL;
+    if (timed_call (run_stop, call, start->timeout) == 0 || errno != ETIMEDOUT)
+        free (call); // else the library's thread uses it
+}
+
+void comm_start_drop (struct comm_start *start)
+{
+    stop_timed (start);
+    start->library = NULL;
+    start->ops = NULL;
+}
+
 void comm_start_destroy (struct comm_start *start, bool together)
 {
     int saved_errno = errno;
-    struct call *call;
 
     if (!start)
         return;
-    if (start->library && together && (call = calloc (1, sizeof (*call)))) {
-        call->ops = start->ops;
-        call->library = start->library;
-        if (timed_call (run_stop, call, start->timeout) == 0 || errno != ETIMEDOUT)
-            free (call); // else the library's thread uses it
-    }
+    if (together)
+        stop_timed (start);
     comm_start_destroy (start->control, together);
     free (start);
     errno = saved_errno;

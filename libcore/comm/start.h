@@ -26,6 +26,17 @@ struct comm_start;
 struct comm_start *comm_start_create (const char *backend, double timeout,
                                       struct mg_error *err);
 
+/* Start the library of the backend for control communicators alone, as comm_start_create() does
+ * beside a backend that cannot move host memory.  comm_start_backend() is NULL then.
+ */
+struct comm_start *comm_start_create_control (double timeout, struct mg_error *err);
+
+/* Stop the library of the backend, which was not opened, so that that for control communicators is
+ * alone, as comm_start_create_control() makes it.  Collective if stop() of the backend is
+ * (comm_ops.h).
+ */
+void comm_start_drop (struct comm_start *start);
+
 /* Returns the started library for the net of control communicators.  NULL if there is
  * none: control communicators then come from the backend's own net.
  */
@@ -47,7 +58,8 @@ int comm_start_offer (struct comm_start *start, const struct comm_job *job,
                       struct mg_error *err);
 
 /* From what comm_start_offer() wrote on some rank, 'size' bytes at 'all', copy what the backend has
- * offered or, with 'control', the backend for control communicators: comm_group.offered.
+ * offered or, with 'control', the backend for control communicators: comm_group.offered.  On a rank
+ * that has the latter alone, that is what it copies.  -1 and a text where the bytes are damaged.
  */
 int comm_start_offered (const struct comm_start *start, bool control, const void *all, size_t size,
                         void *data, size_t max, size_t *len, struct mg_error *err);

@@ -127,6 +127,19 @@ int device_count (const char *name, struct mg_error *err)
     return ops->count ? ops->count () : 1;
 }
 
+int device_identify (const struct device_config *config, struct device_identity *identity,
+                     struct mg_error *err)
+{
+    const struct device_ops *ops = load (config->name ? config->name : "cpu", err);
+
+    memset (identity, 0, sizeof (*identity)); // padding, too: it is sent
+    if (!ops)
+        return -1;
+    if (!ops->identify)
+        return 0;
+    return ops->identify (&device_host, config->ordinal, config->local_rank, identity, err);
+}
+
 /* The backend that config->planned means, NULL: the device itself is opened. */
 static const struct backend *find_planned (const struct device_config *config)
 {

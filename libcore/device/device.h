@@ -80,6 +80,21 @@ const char *device_note (const struct mg_device *device);
  */
 int device_count (const char *name, struct mg_error *err);
 
+/* What other processes must know of a device before they talk to it.  Two processes of a machine
+ * with the same place have the same device.
+ */
+enum { DEVICE_PLACE_MAX = 16 };
+struct device_identity {
+    char place[DEVICE_PLACE_MAX]; /* the bus id of a GPU, "0000:65:00.0"; "": it has none */
+    int32_t driver, runtime;      /* versions of CUDA, 1000 for each major number: 13000; else 0 */
+};
+
+/* Find the device that device_create() would make of name, ordinal and local rank, without making
+ * it.  -1 and a text where that would fail for these.
+ */
+int device_identify (const struct device_config *config, struct device_identity *identity,
+                     struct mg_error *err);
+
 /* The processor's name, its bytes of memory, and the version of its software: the
  * instruction set of the CPU's kernels, or a GPU's capability, driver and libraries.
  */

@@ -123,26 +123,47 @@ static int count (void)
     return cudaGetDeviceCount (&n) == cudaSuccess ? n : 0;
 }
 
-/* Which of the visible devices, and whether it can run the kernels. */
-static int choose_ordinal (struct mg_device *device, struct mg_error *err)
+/* Returns which of the visible devices, one that can run the kernels. */
+static int choose_ordinal (const struct device_host *host, int ordinal, int local_rank,
+                           struct mg_error *err)
 {
-    int count = 0, major = 0, minor = 0;
+    int n = count (), major = 0, minor = 0;
 
-    if (cuda_check (device, cudaGetDeviceCount (&count), "their number", err) < 0)
-        return -1;
-    if (device->ordinal == DEVICE_BY_RANK)
-        device->ordinal = count == 1 ? 0 : device->local_rank;
-    if (device->ordinal >= count)
-        return device->host->error_set (err, ENODEV, "device cuda: there is no number %d, want 0 "
-                                        "to %d", device->ordinal, count - 1);
-    cuda_device_of (device)->ordinal = device->ordinal;
-    cudaDeviceGetAttribute (&major, cudaDevAttrComputeCapabilityMajor, device->ordinal);
-    cudaDeviceGetAttribute (&minor, cudaDevAttrComputeCapabilityMinor, device->ordinal);
+    if (ordinal == DEVICE_BY_RANK && n > 1 && local_rank >= n)
+        return host->error_set (err, ENODEV, "device cuda: this is process %d of those on this "
+                                "machine, and %d GPUs are visible: want one for each process",
+                                local_rank + 1, n);
+    if (ordinal == DEVICE_BY_RANK)
+        ordinal = n == 1 ? 0 : local_rank;
+    if (ordinal >= n)
+        return host->error_set (err, ENODEV, "device cuda: there is no number %d, want 0 to %d",
+                                ordinal, n - 1);
+    cudaDeviceGetAttribute (&major, cudaDevAttrComputeCapabilityMajor, ordinal);
+    cudaDeviceGetAttribute (&minor, cudaDevAttrComputeCapabilityMinor, ordinal);
     if (major < CAPABILITY)
-        return device->host->error_set (err, ENODEV, "device cuda:%d: its compute capability is "
-                                        "%d.%d, %d.0 is needed", device->ordinal, major, minor,
-                                        CAPABILITY);
-    return 0;
+        return host->error_set (err, ENODEV, "device cuda:%d: its compute capability is %d.%d, "
+                                "%d.0 is needed", ordinal, major, minor, CAPABILITY);
+    return ordinal;
+}
+
+/* None of these calls makes a context on the device. */
+static int identify (const struct device_host *host, int ordinal, int local_rank,
+                     struct device_identity *identity, struct mg_error *err)
+{
+    cudaError_t rc;
+    int version = 0;
+
+    if ((ordinal = choose_ordinal (host, ordinal, local_rank, err)) < 0)
+        return -1;
+    cudaDriverGetVersion (&version);
+    identity->driver = version;
+    cudaRuntimeGetVersion (&version);
+    identity->runtime = version;
+    rc = cudaDeviceGetPCIBusId (identity->place, sizeof (identity->place), ordinal);
+    if (rc == cudaSuccess)
+        return 0;
+    return host->error_set (err, EIO, "device cuda:%d: its bus id: %s (%s)", ordinal,
+                            cudaGetErrorString (rc), cudaGetErrorName (rc));
 }
 
 /* --- kernels --- */
@@ -171,7 +192,10 @@ static int create (struct mg_device *device, struct mg_error *err)
     if (!d)
         return device->host->error_set (err, ENOMEM, "device cuda: out of memory");
     device->impl = d;
-    if (choose_ordinal (device, err) < 0 || cuda_enter (device, err) < 0
+    if ((d->ordinal = choose_ordinal (device->host, device->ordinal, device->local_rank, err)) < 0)
+        return -1;
+    device->ordinal = d->ordinal;
+    if (cuda_enter (device, err) < 0
         || cuda_check (device, cudaDeviceGetStreamPriorityRange (&d->least_priority,
                                                                  &d->greatest_priority),
                        "its streams' priorities", err) < 0
@@ -316,6 +340,7 @@ static const struct device_ops ops = {
     .name = "cuda",
     .usable = usable,
     .count = count,
+    .identify = identify,
     .create = create,
     .destroy = destroy,
     .alloc = alloc,

@@ -52,6 +52,10 @@ struct device_ops {
     /* device_count(), where usable() is true.  NULL: 1. */
     int (*count) (void);
 
+    /* device_identify(), where usable() is true; the result is empty before.  NULL: it stays so. */
+    int (*identify) (const struct device_host *host, int ordinal, int local_rank,
+                     struct device_identity *identity, struct mg_error *err);
+
     /* Fill device->impl and device->kernels.  device->host is set.  device->ordinal is 0 or more,
      * and not checked otherwise: the text for a number that does not exist says which do; or it is
      * DEVICE_BY_RANK (device.h), and the slot sets it, if there are several, to device->local_rank.

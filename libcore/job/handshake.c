@@ -9,6 +9,7 @@
 /* The data that every rank sends. */
 struct hello {
     cpu_set_t cpus;
+    struct handshake_device device;
     uint64_t offered; /* bytes behind this struct, or behind that of a hub */
 };
 
@@ -85,6 +86,7 @@ static void fill (struct greeting *own, const struct handshake_config *config)
     sched_getaffinity (0, sizeof (own->hello.cpus), &own->hello.cpus); // left empty if it fails
     own->fingerprint = config->fingerprint;
     own->groups = config->groups;
+    own->hello.device = config->device;
     own->hello.offered = config->offered;
     if (config->refusal)
         snprintf (own->refusal, sizeof (own->refusal), "%s", config->refusal);
@@ -138,6 +140,19 @@ int handshake_cpus (struct bootstrap *b, int rank, cpu_set_t *cpus, struct mg_er
     if (fetch (b, rank, &m, &hello, err) == 0)
         return -1;
     *cpus = hello.cpus;
+    return 0;
+}
+
+int handshake_device (struct bootstrap *b, int rank, struct handshake_device *device,
+                      struct mg_error *err)
+{
+    struct message m;
+    struct hello hello;
+
+    if (fetch (b, rank, &m, &hello, err) == 0)
+        return -1;
+    *device = hello.device;
+    device->identity.place[DEVICE_PLACE_MAX - 1] = '\0';
     return 0;
 }
 

@@ -1,7 +1,7 @@
 /* handshake - the one exchange with which the ranks of a job begin.
  *
- * Every rank sends the CPUs that it may use.  The hubs of the monitor (monitor.h), rank 0 and the
- * last rank, also send their addresses.  Rank 0 sends what communicators are made from, the
+ * Every rank sends the CPUs that it may use, and which device it has.  The hubs of the monitor
+ * (monitor.h), rank 0 and the last rank, also send their addresses.  Rank 0 sends what communicators are made from, the
  * fingerprint of its configuration and, if it cannot go on, the reason.  Every rank compares itself
  * with rank 0, so that the data of a rank stays small, whatever the number of ranks.  The
  * bytes that the communicators' backend offers (comm_ops.h) follow this data; only ranks
@@ -16,6 +16,7 @@
 
 #include "libcore/bootstrap/bootstrap.h"
 #include "libcore/comm/comm_ops.h"
+#include "libcore/device/device.h"
 #include "libcore/job/monitor.h"
 #include "libcore/topo/geometry.h"
 
@@ -28,6 +29,14 @@ struct handshake_groups {
     int optimizer_instances;
     int context_inner;
     bool groups_transfers; /* job_groups_transfers() */
+    bool by_device;        /* where the ranks choose the device together, that device decides it */
+};
+
+/* The device of a rank, before it is made. */
+struct handshake_device {
+    struct device_identity identity; /* empty unless GPUs are wanted and this rank has one */
+    int32_t node;                    /* of the job's nodes */
+    int32_t usable;                  /* 1: this rank has a GPU and the library to talk through */
 };
 
 /* The data that this rank sends and compares. */
@@ -36,6 +45,7 @@ struct handshake_config {
     uint64_t fingerprint;          /* hash of the settings that all ranks must have in
                                     * common */
     const char *refusal;           /* why this rank cannot go on; NULL: it can */
+    struct handshake_device device;
     const struct monitor *monitor; /* NULL: none */
     const void *offer;             /* of the communicators' backend, 'offered' bytes */
     size_t offered;                /* COMM_OFFER_MAX at most */
@@ -59,6 +69,10 @@ int handshake_run (struct bootstrap *b, const struct handshake_config *config,
 
 /* *cpus = the CPUs that rank 'rank' may use, from the last exchange.  Not collective. */
 int handshake_cpus (struct bootstrap *b, int rank, cpu_set_t *cpus, struct mg_error *err);
+
+/* *device = the device of rank 'rank', from the last exchange.  Not collective. */
+int handshake_device (struct bootstrap *b, int rank, struct handshake_device *device,
+                      struct mg_error *err);
 
 /* What rank 'rank' offered in the last exchange: at most 'max' bytes into 'data', *len is the true
  * length.  Not collective.  -1 and a text if it is longer, or if there is no such rank.

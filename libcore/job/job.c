@@ -21,6 +21,7 @@
 #include "libcore/comm/start.h"
 #include "libcore/device/device.h"
 #include "libcore/job/comm_list.h"
+#include "libcore/job/gpus.h"
 #include "libcore/job/handshake.h"
 #include "libcore/job/job.h"
 #include "libcore/job/threads.h"
@@ -36,6 +37,7 @@ struct job {
     bool leaves_last;
     struct grid *grid;
     bool groups_transfers;
+    bool gpus;              /* all ranks have chosen the device cuda for DEVICE_AUTO */
     struct mg_device *device;
     struct mg_error note;   /* of a choice that this file makes: job_device_note() */
     struct mg_device *host; /* shares with 'device' */
@@ -61,6 +63,28 @@ static const char *device_name_of (const struct job_config *config)
     return device_named (config->device);
 }
 
+/* The backend of data communicators that the program or a test names; NULL: none. */
+static const char *comm_named (const char *comm)
+{
+    return comm ? comm : getenv ("MG_TEST_COMM");
+}
+
+/* Do ranks choose the device?  A backend without GPUs leaves no choice. */
+static bool is_choice (const char *comm, const char *device)
+{
+    device = device_named (device);
+    return device && strcmp (device, DEVICE_AUTO) == 0 && (!comm || strcmp (comm, "nccl") == 0);
+}
+
+/* Do ranks of this job choose it together?  start_for_choice() has started the backend then. */
+static bool choose_together (const struct job *job, const struct job_config *config)
+{
+    struct comm_start *start = bootstrap_kept (job->bootstrap);
+
+    return bootstrap_info (job->bootstrap)->size > 1 && comm_start_control (start)
+           && is_choice (comm_start_backend (start), config->device);
+}
+
 /* GPUs and NCCL need each other, where there are several ranks. */
 static int check_transport (const struct job *job, const struct job_config *config,
                             struct mg_error *why)
@@ -70,7 +94,8 @@ static int check_transport (const struct job *job, const struct job_config *conf
     bool nccl = name && strcmp (name, "nccl") == 0;
     int size = bootstrap_info (job->bootstrap)->size;
 
-    if (bootstrap_is_planned (job->bootstrap) || size == 1 || !name || cuda == nccl)
+    if (bootstrap_is_planned (job->bootstrap) || size == 1 || !name || cuda == nccl
+        || choose_together (job, config))
         return 0;
     if (cuda)
         return mg_error_set (why, EINVAL, "device cuda: %d ranks cannot exchange the memory of "
@@ -112,7 +137,8 @@ static uint64_t fingerprint (const struct job *job, const struct job_config *con
                              const struct geometry *g)
 {
     const char *started = comm_start_backend (bootstrap_kept (job->bootstrap));
-    const char *comm = started ? started : config->comm;
+    const char *comm = choose_together (job, config) ? DEVICE_AUTO
+                       : started ? started : config->comm;
     const int64_t numbers[] = { g->tp, g->cp, g->pp, g->ep, geometry_etp (g),
                                 g->vpp > 1 ? g->vpp : 1, config->optimizer_instances,
                                 config->context_inner, config->groups,
@@ -195,6 +221,56 @@ static int make_offer (const struct job *job, const struct handshake_groups *gro
     return rc;
 }
 
+/* What this rank says of its GPU, where it wants one.  Without a GPU it refuses, unless it can do
+ * without.
+ */
+static int say_gpu (struct job *job, const struct job_config *config, struct handshake_config *say,
+                    struct mg_error *why)
+{
+    const struct bootstrap_info *info = bootstrap_info (job->bootstrap);
+    const char *started = comm_start_backend (bootstrap_kept (job->bootstrap));
+    const char *text = device_name_of (config);
+    bool nccl = started && strcmp (started, "nccl") == 0, together;
+    struct device_choice choice;
+
+    together = choose_together (job, config);
+    if (bootstrap_is_planned (job->bootstrap) || info->size == 1
+        || (!together && !device_is_named (text, "cuda")))
+        return 0;
+    if (device_choose (text, true, &choice, why) < 0)
+        return -1;
+    if (!together)
+        return gpus_own (info, &choice, nccl, &say->device, why);
+    gpus_own (info, &choice, nccl, &say->device, &job->note);
+    if (config->transfers == JOB_TRANSFERS_BY_DEVICE) {
+        say->groups.by_device = true;
+        say->groups.groups_transfers = say->device.usable;
+    }
+    return 0;
+}
+
+/* Choose the device together, and look whether the ranks' GPUs go together. */
+static int settle_gpus (struct job *job, const struct job_config *config, struct meeting *m,
+                        struct mg_error *err)
+{
+    const struct bootstrap_info *info = bootstrap_info (job->bootstrap);
+    bool cuda = device_is_named (device_name_of (config), "cuda");
+    struct mg_error why;
+
+    if (bootstrap_is_planned (job->bootstrap) || info->size == 1)
+        return 0;
+    if (choose_together (job, config)) {
+        cuda = job->gpus = gpus_everywhere (job->bootstrap, info, &why);
+        if (m->groups.by_device)
+            m->groups.groups_transfers = cuda;
+        if (!cuda)
+            comm_start_drop (bootstrap_kept (job->bootstrap));
+        if (!cuda && !job->note.text[0])
+            job->note = why;
+    }
+    return cuda ? gpus_check (job->bootstrap, info, err) : 0;
+}
+
 static int meet (struct job *job, const struct job_config *config, struct meeting *m,
                  struct mg_error *err)
 {
@@ -208,6 +284,10 @@ static int meet (struct job *job, const struct job_config *config, struct meetin
     struct handshake heard;
 
     if (check_config (job, config, own, &m->why) < 0) {
+        m->errnum = errno;
+        say.refusal = m->why.text;
+    }
+    if (say_gpu (job, config, &say, m->errnum ? NULL : &m->why) < 0 && !m->errnum) {
         m->errnum = errno;
         say.refusal = m->why.text;
     }
@@ -270,17 +350,16 @@ out:
     return threads;
 }
 
-/* DEVICE_AUTO where a GPU could not be used, however good it is. */
+/* DEVICE_AUTO of several ranks. */
 static void settle_auto (struct job *job, struct device_config *device)
 {
-    int size = bootstrap_info (job->bootstrap)->size;
-
-    if (device->planned || !device->name || strcmp (device->name, DEVICE_AUTO) != 0)
+    if (device->planned || !device->name || strcmp (device->name, DEVICE_AUTO) != 0
+        || bootstrap_info (job->bootstrap)->size == 1)
         return;
-    if (size == 1)
-        return;
-    device->name = "cpu";
-    mg_error_set (&job->note, 0, "%d ranks use GPUs only with --device cuda", size);
+    device->name = job->gpus ? "cuda" : "cpu";
+    if (!job->gpus && !job->note.text[0])
+        mg_error_set (&job->note, 0, "the transport %s does not move the memory of GPUs",
+                      comm_start_backend (bootstrap_kept (job->bootstrap)));
 }
 
 static int make_device (struct job *job, const struct job_config *config,
@@ -317,8 +396,7 @@ static int make_device (struct job *job, const struct job_config *config,
 /* The backend of data communicators of several ranks.  Tests choose one if the program does not. */
 static const char *choose_comm (const char *comm, const char *device)
 {
-    if (!comm)
-        comm = getenv ("MG_TEST_COMM");
+    comm = comm_named (comm);
     if (!comm && device_is_named (device_named (device), "cuda"))
         return "nccl";
     return comm || !bootstrap_is_env () ? comm : "ucx";
@@ -339,6 +417,7 @@ static int check_comm (const char *comm, struct mg_error *err)
 static int make_net (struct job *job, const struct job_config *config, struct mg_error *err)
 {
     struct comm_start *start = bootstrap_kept (job->bootstrap);
+    bool together = choose_together (job, config);
     struct comm_net_config net = {
         .backend = config->comm,
         .device = job->device,
@@ -349,7 +428,11 @@ static int make_net (struct job *job, const struct job_config *config, struct mg
         .arg = job,
     };
 
-    if (net.size > 1)
+    if (together && !job->gpus)
+        net.start = comm_start_control (start);
+    if (together)
+        net.backend = comm_start_backend (net.start);
+    else if (net.size > 1)
         net.backend = choose_comm (config->comm, config->device);
     else if (net.backend && strcmp (net.backend, "nccl") == 0)
         net.backend = NULL; // one rank has nobody to talk to
@@ -467,6 +550,16 @@ static bool check_answered (const struct bootstrap *b, const char *name, struct 
     return false;
 }
 
+/* Start NCCL if this process may have a GPU for it, else what moves host memory.  The other ranks
+ * may do the other one: the backend for control communicators starts in either case.
+ */
+static struct comm_start *start_for_choice (double timeout, struct mg_error *err)
+{
+    if (device_count ("cuda", NULL) > 0 && net_load ("nccl", NULL))
+        return comm_start_create ("nccl", timeout, err);
+    return comm_start_create_control (timeout, err);
+}
+
 struct bootstrap *job_meet (const char *comm, const char *device, double timeout,
                             struct mg_error *err)
 {
@@ -476,16 +569,19 @@ struct bootstrap *job_meet (const char *comm, const char *device, double timeout
     struct mg_error why = { "" };
     struct arrival *come;
     struct bootstrap *b;
-    bool env = bootstrap_is_env ();
+    bool env = bootstrap_is_env (), choice;
     int failed = 0;
 
     if (!(timeout > 0)
         || (bootstrap_expected_size () == 1 && (!comm || strcmp (comm, "nccl") == 0)))
         return bootstrap_create (timeout, err);
-    comm = choose_comm (comm, device);
+    choice = is_choice (comm_named (comm), device);
+    comm = choice ? "nccl" : choose_comm (comm, device);
     snprintf (launched, sizeof (launched), "%s", name && !env ? name : "");
     come = env ? NULL : arrival_create ();
-    if (check_comm (comm, &why) < 0 || !(start = comm_start_create (comm, timeout, &why)))
+    if (check_comm (comm, &why) < 0
+        || !(start = choice ? start_for_choice (timeout, &why)
+                            : comm_start_create (comm, timeout, &why)))
         failed = errno;
     // do not wait the whole time again for ranks that have not come
     b = bootstrap_create (failed == ETIMEDOUT && timeout > LATE_SECONDS ? LATE_SECONDS
@@ -542,6 +638,11 @@ static void fail_alone (struct job *job, const struct meeting *m, struct mg_erro
     errno = saved_errno;
 }
 
+static bool has_one_node (const struct job *job)
+{
+    return bootstrap_info (job->bootstrap)->num_nodes == 1;
+}
+
 struct job *job_create (const struct job_config *config, struct mg_error *err)
 {
     struct mg_error unseen = { "" };
@@ -562,6 +663,12 @@ struct job *job_create (const struct job_config *config, struct mg_error *err)
     }
     if (meet (job, config, &m, err) < 0) {
         all_failed = m.refused;
+        goto error;
+    }
+    if (settle_gpus (job, config, &m, err) < 0) {
+        all_failed = errno == EBUSY && has_one_node (job);
+        if (!all_failed)
+            fail_alone (job, &m, err);
         goto error;
     }
     if (make_all (job, config, &m.groups, err) < 0) {

@@ -61,10 +61,12 @@ struct job_config {
                           (topo/context.h), a divisor of its size; 0: no layer needs levels */
     enum job_transfers transfers;
     const char *device;       /* "NAME", "NAME:ORDINAL" or DEVICE_AUTO (device_choose()); NULL: the
-                                 CPU.  DEVICE_AUTO is the CPU for several ranks */
+                                 CPU.  DEVICE_AUTO of several ranks: cuda with nccl if every rank
+                                 has both, else the CPU on all ranks (gpus.h) */
     const char *comm; /* backend for groups larger than one: "mpi", "ucx", or "nccl", which goes
                        * with the device cuda alone; NULL: nccl with that device, else the best
-                       * that can be loaded */
+                       * that can be loaded.  If ranks choose the CPU for DEVICE_AUTO, the backend
+                       * is that for control communicators */
     uint64_t fingerprint;     /* hash of the configuration that all ranks must have in
                                  common; the job itself compares geometry, backend and
                                  instances */
