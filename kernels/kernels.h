@@ -13,9 +13,9 @@
  * struct says that it points to host memory.
  *
  * Activations, their gradients and parameters are pointers to void.  Their elements have the one
- * 'dtype' of the call: float32, bfloat16 or float16.  Whatever the type, arithmetic is float32 or
- * better, and a result is rounded once, when it is stored.  Statistics and sums over tokens
- * (pointers to float) are always float32.
+ * 'dtype' of the call: float32, bfloat16 or float16, unless the struct names more.  Whatever the
+ * type, arithmetic is float32 or better, and a result is rounded once, when it is stored.
+ * Statistics and sums over tokens (pointers to float) are always float32.
  *
  * Gradients of parameters have a type of their own ('grad_dtype'), also one of the three.
  * A call sums in float32 everything that it adds to an element, and then rounds the
@@ -209,20 +209,33 @@ struct kern_rope {
     enum mg_dtype dtype; /* of x */
 };
 
+/* How the blocks of a row become one. */
+enum kern_combine {
+    KERN_COMBINE_NONE, /* they do not */
+    KERN_COMBINE_SUM,
+    KERN_COMBINE_MEAN, /* the sum divided by the number of blocks */
+    KERN_COMBINE_MAX,  /* a maximum or minimum with a NaN is a NaN */
+    KERN_COMBINE_MIN
+};
+
 /* Blocks of columns from one matrix to another: y[row][h][col] = x[row][h][col], where block h of a
  * row begins h x_stride_h (y_stride_h) behind the start of the row, and rows are x_stride
- * (y_stride) apart.  With x_stride_h 0 one block goes to several places.  With 'sum' there is one
- * block of y in a row, y[row][col] = sum_h x[row][h][col], formed in float32.  y and x do not
- * overlap.
+ * (y_stride) apart.  With x_stride_h 0 one block goes to several places.  y and x do not overlap.
+ *
+ * With 'combine' there is one block of y in a row, y[row][col] = x[row][0][col] op x[row][1][col]
+ * op ..., from the left; without blocks it is 0.  float64 is combined in float64, all other types
+ * in float32, and the result is rounded once.  Every backend treats denormal operands of sums and
+ * means as 0, and their denormal results become 0.  So the result has the bits of
+ * reduce_ordered() (libcore/comm/reduce.h), except those of a NaN.
  */
 struct kern_copy {
     int64_t rows, heads, cols; /* heads: blocks of a row */
-    bool sum;
+    enum kern_combine combine;
     const void *x;
     int64_t x_stride, x_stride_h;
     void *y;
-    int64_t y_stride, y_stride_h; /* y_stride_h: not read with 'sum' */
-    enum mg_dtype dtype; /* of x, y */
+    int64_t y_stride, y_stride_h; /* y_stride_h: not read with 'combine' */
+    enum mg_dtype dtype; /* of x, y: also float64 */
 };
 
 /* A sliding window: a key at position pk is visible to a query at position pq only if

@@ -22,8 +22,8 @@ lines=$(grep -v '^ \|^saving\|^saved\|rank 0 takes' <<<"$out")
 is "$lines" "arguments that change nothing here: --distributed-backend nccl (ranks talk through the \
 default transport, see megatron-train(1)), --ckpt-format torch_dist (checkpoints have the format of \
 megatron-checkpoint(1)), --dist-ckpt-strictness, --use-mcore-models, --transformer-impl, \
---no-gradient-accumulation-fusion, --attention-softmax-in-fp32, --deterministic-mode, --optimizer \
-adam; that only add output, speed or saved memory elsewhere: --wandb-project, --log-energy, \
+--no-gradient-accumulation-fusion, --attention-softmax-in-fp32, --optimizer adam; \
+that only add output, speed or saved memory elsewhere: --wandb-project, --log-energy, \
 --use-megatron-fsdp (weights are whole on every data-parallel rank, so this memory is not saved; \
 --use-distributed-optimizer splits the optimizer's state)
 --rotary-base has no effect without rotary positions (--position-embedding-type rope)

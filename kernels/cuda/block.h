@@ -36,6 +36,10 @@ template <> __device__ inline float cuda_rounded<float> (float x)
 {
     return x;
 }
+template <> __device__ inline double cuda_rounded<double> (float x)
+{
+    return x;
+}
 template <> __device__ inline __nv_bfloat16 cuda_rounded<__nv_bfloat16> (float x)
 {
     return __float2bfloat16 (x);

@@ -105,6 +105,7 @@ static int read_options (const struct mg_job_options *given, struct mg_job *job,
     config->threads = options.threads;
     config->comm = options.backend;
     config->device = options.device;
+    config->ordered_sums = options.ordered_sums != 0;
     config->fingerprint = options.fingerprint;
     return 0;
 }

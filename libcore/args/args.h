@@ -203,6 +203,7 @@ struct train_args {
     double timeout_minutes, stall_minutes;
     const char *device;  /* NULL: the CPU */
     int device_reserve_mib;
+    bool deterministic; /* sums over NCCL in rank order */
     const char *backend; /* NULL: the best that there is */
     const char *args_file;
     bool strict; /* ---strict-arguments: args/other.h accepts no argument */

@@ -186,7 +186,6 @@ const struct args_other args_other_table[] = {
               "of a rank are one operation"),
     NEEDLESS ("use-grouped-gemm-for-dense-mlp", FLAG, fused),
     NEEDLESS ("attention-softmax-in-fp32", FLAG, "the softmax is computed in float32"),
-    NEEDLESS ("deterministic-mode", FLAG, "the same run twice agrees to the bit"),
     NEEDLESS ("batch-invariant-mode", FLAG, "the same run twice agrees to the bit"),
     NEEDLESS ("disable-bf16-reduced-precision-matmul", FLAG,
               "products of bfloat16 are added up in float32"),

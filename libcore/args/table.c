@@ -559,6 +559,9 @@ const struct train_arg train_arg_table[] = {
               "what ranks talk through: mpi, ucx, or nccl with --device cuda (default: nccl with "
               "--device cuda, else mpi if it is there; gloo, and nccl without a GPU, mean the "
               "default)"),
+    FLAG_ROW ("deterministic-mode", deterministic,
+              "sums over ranks in rank order through NCCL, too, with the bits of the other "
+              "transports"),
     TEXT_ROW ("args-file", args_file, NULL, "FILE",
               "read arguments from FILE; those of the command line win"),
     FLAG_ROW ("strict-arguments", strict,

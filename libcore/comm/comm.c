@@ -69,7 +69,7 @@ static int check_config (const struct comm_net *net, const struct comm_config *c
 
 static int alloc_scratch (struct mg_comm *comm, struct mg_error *err)
 {
-    comm->scratch_size = comm->size > 1 ? comm->net->scratch (comm->size) : 0;
+    comm->scratch_size = comm->size > 1 ? net_scratch (comm->net, comm->size) : 0;
     if (comm->scratch_size == 0 || comm->ops == &comm_plan_ops)
         return 0;
     comm->scratch = device_alloc (comm->device, comm->scratch_size, err);
@@ -97,6 +97,7 @@ struct mg_comm *comm_create (struct comm_net *net, const struct comm_config *con
         .name = config->name, .size = config->size, .rank = config->rank,
         .tasks = config->tasks, .tag = config->tag,
         .offered = config->offered ? config->offered : no_offer, .arg = config->arg,
+        .ordered = net->ordered_sums,
     };
     struct mg_comm *comm;
 

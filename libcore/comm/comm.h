@@ -33,6 +33,8 @@ struct comm_net_config {
                                with it (device.h); NULL: there will be no control communicators */
     int size; /* processes of the job; a job of one process needs only the backend
                * "self" */
+    bool ordered_sums; /* nccl, too, reduces in rank order.  The same on all ranks.  Other backends
+                        * always do. */
     struct comm_start *start;  /* the started library of this backend (start.h), which outlives
                                   the net; NULL: nothing was started */
     struct recorder *recorder; /* records the calls on groups larger than one; NULL: calls

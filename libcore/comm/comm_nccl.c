@@ -271,6 +271,8 @@ static void *nccl_create (void *impl, const struct comm_host *host, const struct
     c->size = group->size;
     c->rank = group->rank;
     c->scratch = group->scratch;
+    c->scratch_size = group->scratch_size;
+    c->ordered = group->ordered;
     snprintf (c->name, sizeof (c->name), "%s", group->name);
     if (connect_comm (c, group, err) < 0)
         return NULL; // and leave 'c': a thread of NCCL may be using its name

@@ -4,7 +4,8 @@
  * transfers are one group of NCCL's sends and receives; what a rank sends to itself is a copy on
  * its device.  A part without elements is left out on both ends, whose counts are equal.
  *
- * Sums are NCCL's.  Their order is that of the topology, the same from run to run.
+ * Sums are NCCL's.  Their order is that of the topology, the same from run to run.  If the group
+ * wants them in rank order, those of floating-point types are comm_nccl_ordered.c's.
  */
 
 #include <errno.h>
@@ -22,17 +23,7 @@ static const ncclRedOp_t reductions[] = {
     [MG_SUM] = ncclSum, [MG_MAX] = ncclMax, [MG_MIN] = ncclMin, [MG_AVG] = ncclAvg,
 };
 
-/* A request on its way into NCCL. */
-struct passing {
-    struct nccl_comm *c;
-    const struct comm_request *req;
-    struct mg_stream *stream;
-    cudaStream_t handle;
-    size_t elem;
-    char what[160];
-};
-
-static int is_reducible (const struct passing *p, struct mg_error *err)
+static int is_reducible (const struct nccl_pass *p, struct mg_error *err)
 {
     if (p->req->dtype != MG_FLOAT8_E4M3)
         return 0;
@@ -40,32 +31,36 @@ static int is_reducible (const struct passing *p, struct mg_error *err)
                                        "reduced", p->what);
 }
 
-static int settle (const struct passing *p, ncclResult_t rc, struct mg_error *err)
+static int settle (const struct nccl_pass *p, ncclResult_t rc, struct mg_error *err)
 {
     return nccl_settle (p->c, p->what, rc, err);
 }
 
-static int all_reduce (const struct passing *p, struct mg_error *err)
+static int all_reduce (const struct nccl_pass *p, struct mg_error *err)
 {
     const struct comm_request *req = p->req;
 
     if (is_reducible (p, err) < 0)
         return -1;
+    if (nccl_reduces_ordered (p))
+        return nccl_all_reduce_ordered (p, err);
     return settle (p, ncclAllReduce (req->send, req->recv, req->count, types[req->dtype],
                                      reductions[req->op], p->c->comm, p->handle), err);
 }
 
-static int reduce_scatter (const struct passing *p, struct mg_error *err)
+static int reduce_scatter (const struct nccl_pass *p, struct mg_error *err)
 {
     const struct comm_request *req = p->req;
 
     if (is_reducible (p, err) < 0)
         return -1;
+    if (nccl_reduces_ordered (p))
+        return nccl_reduce_scatter_ordered (p, err);
     return settle (p, ncclReduceScatter (req->send, req->recv, req->count, types[req->dtype],
                                          reductions[req->op], p->c->comm, p->handle), err);
 }
 
-static int all_gather (const struct passing *p, struct mg_error *err)
+static int all_gather (const struct nccl_pass *p, struct mg_error *err)
 {
     const struct comm_request *req = p->req;
 
@@ -73,7 +68,7 @@ static int all_gather (const struct passing *p, struct mg_error *err)
                                      p->c->comm, p->handle), err);
 }
 
-static int broadcast (const struct passing *p, struct mg_error *err)
+static int broadcast (const struct nccl_pass *p, struct mg_error *err)
 {
     const struct comm_request *req = p->req;
 
@@ -81,7 +76,7 @@ static int broadcast (const struct passing *p, struct mg_error *err)
                                      req->root, p->c->comm, p->handle), err);
 }
 
-static int barrier (const struct passing *p, struct mg_error *err)
+int nccl_barrier (const struct nccl_pass *p, struct mg_error *err)
 {
     return settle (p, ncclAllReduce (p->c->scratch, p->c->scratch, 1, ncclUint8, ncclSum,
                                      p->c->comm, p->handle), err);
@@ -89,19 +84,18 @@ static int barrier (const struct passing *p, struct mg_error *err)
 
 /* --- groups of sends and receives --- */
 
-static int begin_group (const struct passing *p, struct mg_error *err)
+int nccl_group_begin (const struct nccl_pass *p, struct mg_error *err)
 {
     return nccl_check (p->c->net, p->c->comm, p->what, ncclGroupStart (), err);
 }
 
-static int end_group (const struct passing *p, struct mg_error *err)
+int nccl_group_end (const struct nccl_pass *p, struct mg_error *err)
 {
     return settle (p, ncclGroupEnd (), err);
 }
 
-/* Inside a group; nothing for 0 bytes. */
-static int move (const struct passing *p, bool sends, const char *buf, size_t bytes, int peer,
-                 struct mg_error *err)
+int nccl_move (const struct nccl_pass *p, bool sends, const char *buf, size_t bytes, int peer,
+               struct mg_error *err)
 {
     ncclResult_t rc;
 
@@ -115,8 +109,8 @@ static int move (const struct passing *p, bool sends, const char *buf, size_t by
 }
 
 /* The bytes at which the part of a rank begins, and their number. */
-static size_t part (const struct passing *p, const size_t *counts, const size_t *offsets, int rank,
-                    size_t *bytes)
+static size_t part (const struct nccl_pass *p, const size_t *counts, const size_t *offsets,
+                    int rank, size_t *bytes)
 {
     *bytes = (counts ? counts[rank] : p->req->count) * p->elem;
     if (*bytes == 0)
@@ -124,7 +118,7 @@ static size_t part (const struct passing *p, const size_t *counts, const size_t 
     return (offsets ? offsets[rank] : p->req->count * (size_t)rank) * p->elem;
 }
 
-static int all_to_all (const struct passing *p, struct mg_error *err)
+static int all_to_all (const struct nccl_pass *p, struct mg_error *err)
 {
     const struct comm_request *req = p->req;
     int size = p->c->size, rank = p->c->rank;
@@ -137,7 +131,7 @@ static int all_to_all (const struct passing *p, struct mg_error *err)
     if (bytes > 0
         && p->c->net->host->copy (p->stream, recv + to, send + from, bytes, err) < 0)
         return -1;
-    if (begin_group (p, err) < 0)
+    if (nccl_group_begin (p, err) < 0)
         return -1;
     for (int step = 1; step < size; step++) {
         int next = (rank + step) % size, last = (rank - step + size) % size;
@@ -145,16 +139,16 @@ static int all_to_all (const struct passing *p, struct mg_error *err)
 
         from = part (p, req->send_counts, req->send_offsets, next, &sent);
         to = part (p, req->recv_counts, req->recv_offsets, last, &received);
-        if ((sent > 0 && move (p, true, send + from, sent, next, err) < 0)
-            || (received > 0 && move (p, false, recv + to, received, last, err) < 0))
+        if ((sent > 0 && nccl_move (p, true, send + from, sent, next, err) < 0)
+            || (received > 0 && nccl_move (p, false, recv + to, received, last, err) < 0))
             return -1;
     }
-    return end_group (p, err);
+    return nccl_group_end (p, err);
 }
 
 /* The next entry from 'i' on that sends to, or receives from, this rank itself; the list's length:
  * there is none. */
-static int next_own (const struct passing *p, enum mg_p2p_kind kind, int i)
+static int next_own (const struct nccl_pass *p, enum mg_p2p_kind kind, int i)
 {
     const struct mg_p2p *list = p->req->list;
 
@@ -164,7 +158,7 @@ static int next_own (const struct passing *p, enum mg_p2p_kind kind, int i)
 }
 
 /* What this rank sends to itself: the n-th send meets the n-th receive of the list. */
-static int copy_own (const struct passing *p, struct mg_error *err)
+static int copy_own (const struct nccl_pass *p, struct mg_error *err)
 {
     const struct comm_host *host = p->c->net->host;
     const struct mg_p2p *list = p->req->list;
@@ -186,28 +180,28 @@ static int copy_own (const struct passing *p, struct mg_error *err)
                             "be in the same list", p->what);
 }
 
-static int transfer (const struct passing *p, struct mg_error *err)
+static int transfer (const struct nccl_pass *p, struct mg_error *err)
 {
     const struct comm_host *host = p->c->net->host;
 
-    if (copy_own (p, err) < 0 || begin_group (p, err) < 0)
+    if (copy_own (p, err) < 0 || nccl_group_begin (p, err) < 0)
         return -1;
     for (int i = 0; i < p->req->n; i++) {
         const struct mg_p2p *t = &p->req->list[i];
 
         if (t->peer != p->c->rank
-            && move (p, t->kind == MG_SEND, t->buf, t->count * host->dtype_size (t->dtype), t->peer,
-                     err) < 0)
+            && nccl_move (p, t->kind == MG_SEND, t->buf, t->count * host->dtype_size (t->dtype),
+                          t->peer, err) < 0)
             return -1;
     }
-    return end_group (p, err);
+    return nccl_group_end (p, err);
 }
 
-static int (*const calls[MG_NUM_CALLS]) (const struct passing *p, struct mg_error *err) = {
+static int (*const calls[MG_NUM_CALLS]) (const struct nccl_pass *p, struct mg_error *err) = {
     [MG_CALL_ALL_REDUCE] = all_reduce, [MG_CALL_REDUCE_SCATTER] = reduce_scatter,
     [MG_CALL_ALL_GATHER] = all_gather, [MG_CALL_ALL_TO_ALL] = all_to_all,
     [MG_CALL_BROADCAST] = broadcast,   [MG_CALL_P2P] = transfer,
-    [MG_CALL_BARRIER] = barrier,
+    [MG_CALL_BARRIER] = nccl_barrier,
 };
 
 /* True if nothing moves on any member: all have the same count. */
@@ -222,7 +216,7 @@ int nccl_enqueue (void *impl, const struct comm_request *req, struct mg_stream *
 {
     struct nccl_comm *c = impl;
     const struct comm_host *host = c->net->host;
-    struct passing p = { .c = c, .req = req, .stream = stream, .handle = host->native (stream) };
+    struct nccl_pass p = { .c = c, .req = req, .stream = stream, .handle = host->native (stream) };
 
     host->describe (req, p.what, sizeof (p.what));
     if (c->net->failed)

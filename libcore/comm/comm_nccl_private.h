@@ -1,6 +1,7 @@
 /* comm_nccl_private - what the files of the NCCL module share.
  *
- * comm_nccl.c connects, and makes communicators.  comm_nccl_call.c has the calls on them.
+ * comm_nccl.c connects, and makes communicators.  comm_nccl_call.c has the calls on them,
+ * comm_nccl_ordered.c the reductions in rank order.
  *
  * Communicators are of NCCL's nonblocking kind: a function of NCCL that is not done yet says
  * ncclInProgress, and the host asks again and again (nccl_settle()), so that no wait blocks inside
@@ -32,7 +33,9 @@ struct nccl_comm {
     ncclComm_t comm;
     int size, rank;
     int ordinal;   /* of CUDA */
-    void *scratch; /* of device memory: barriers use the first byte */
+    void *scratch; /* of device memory: barriers use the first byte, reductions in rank order all */
+    size_t scratch_size;
+    bool ordered;  /* comm_group.ordered */
     char name[32];
 };
 
@@ -47,6 +50,33 @@ int nccl_settle (struct nccl_comm *c, const char *what, ncclResult_t rc, struct 
 
 /* Make the communicator's device the calling thread's current one. */
 int nccl_enter (const struct nccl_comm *c, struct mg_error *err);
+
+/* A request on its way into NCCL. */
+struct nccl_pass {
+    struct nccl_comm *c;
+    const struct comm_request *req;
+    struct mg_stream *stream;
+    cudaStream_t handle; /* of 'stream' */
+    size_t elem;         /* bytes of an element; 0 in lists and barriers */
+    char what[160];      /* for messages */
+};
+
+/* Begin and end a group of sends and receives.  Between the two, nccl_move() adds one of 'bytes',
+ * if these are not 0.
+ */
+int nccl_group_begin (const struct nccl_pass *p, struct mg_error *err);
+int nccl_group_end (const struct nccl_pass *p, struct mg_error *err);
+int nccl_move (const struct nccl_pass *p, bool sends, const char *buf, size_t bytes, int peer,
+               struct mg_error *err);
+
+int nccl_barrier (const struct nccl_pass *p, struct mg_error *err);
+
+/* True if the request, an all-reduce or a reduce-scatter, is one of the next two functions'. */
+bool nccl_reduces_ordered (const struct nccl_pass *p);
+
+/* Reduce in rank order.  The count is not 0. */
+int nccl_all_reduce_ordered (const struct nccl_pass *p, struct mg_error *err);
+int nccl_reduce_scatter_ordered (const struct nccl_pass *p, struct mg_error *err);
 
 /* comm_ops.enqueue */
 int nccl_enqueue (void *impl, const struct comm_request *req, struct mg_stream *stream,

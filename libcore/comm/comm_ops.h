@@ -103,6 +103,7 @@ struct comm_group {
     int (*offered) (void *arg, int member, void *data, size_t max, size_t *len,
                     struct mg_error *err);
     void *arg;
+    bool ordered; /* comm_net_config.ordered_sums */
 };
 
 struct comm_ops {

@@ -47,21 +47,31 @@ const struct comm_host comm_host = {
 enum {
     MPI_SCRATCH = 4 << 20,          /* bytes a communicator, if it has at most 4096 ranks */
     MPI_SCRATCH_PER_RANK = 1 << 10, /* the least */
+    ORDERED_SCRATCH = 16 << 20,     /* the same of NCCL's sums in rank order, whose pieces take
+                                     * several launches each */
 };
 
 /* Room for the contributions of other ranks before they are summed.  Unused pages need no
  * memory.
  */
-static size_t mpi_scratch (int size)
+static size_t mpi_scratch (int size, bool ordered)
 {
     size_t least = (size_t)size * MPI_SCRATCH_PER_RANK;
 
+    (void)ordered;
     return least > MPI_SCRATCH ? least : MPI_SCRATCH;
 }
 
-static size_t no_scratch (int size)
+static size_t nccl_scratch (int size, bool ordered)
 {
-    (void)size;
+    size_t bytes = mpi_scratch (size, ordered);
+
+    return ordered && bytes < ORDERED_SCRATCH ? ORDERED_SCRATCH : bytes;
+}
+
+static size_t no_scratch (int size, bool ordered)
+{
+    (void)size, (void)ordered;
     return 0;
 }
 
@@ -77,7 +87,7 @@ static const struct backend {
     const char *name;
     const struct comm_ops *ops;
     const char *module, *hint;
-    size_t (*scratch) (int size);
+    size_t (*scratch) (int size, bool ordered);
 } backends[] = {
     { "mpi", NULL, "comm_mpi",
       "ranks talk through MPI: install libopenmpi-dev and configure --with-mpi=yes", mpi_scratch },
@@ -85,7 +95,7 @@ static const struct backend {
       "ranks talk through UCX: install libucx-dev and configure --with-ucx=yes", mpi_scratch },
     { "nccl", NULL, "comm_nccl",
       "GPUs talk through NCCL: configure --with-cuda=yes with a toolkit that has NCCL",
-      mpi_scratch },
+      nccl_scratch },
     { "self", &comm_self_ops, NULL, NULL, no_scratch },
     { "plan", &comm_plan_ops, NULL, NULL, mpi_scratch },
     { "apart", NULL, "comm_apart", "make check builds it", mpi_scratch }, // of tests
@@ -154,6 +164,21 @@ static const struct comm_ops *choose (const struct comm_net_config *config,
     return NULL;
 }
 
+/* The row whose scratch memory communicators have.  A plan has that of the backend that would move
+ * the device's memory.
+ */
+static const struct backend *find_scratch (const struct comm_net *net)
+{
+    if (net->ops == &comm_plan_ops && device_is_apart (net->device))
+        return find ("nccl");
+    return find (net->ops->name);
+}
+
+size_t net_scratch (const struct comm_net *net, int size)
+{
+    return net->scratch (size, net->ordered_sums);
+}
+
 /* Connect with the started library.  If none was started, there is nothing to connect. */
 static int open_backend (struct comm_net *net, struct mg_error *err)
 {
@@ -192,9 +217,10 @@ struct comm_net *comm_net_create (const struct comm_net_config *config,
     net->arg = config->arg;
     net->recorder = config->recorder;
     net->start = config->start;
+    net->ordered_sums = config->ordered_sums;
     if (!(net->ops = choose (config, err)))
         goto error;
-    net->scratch = find (net->ops->name)->scratch;
+    net->scratch = find_scratch (net)->scratch;
     if (!(net->stream
           = mg_stream_create (net->device, MG_STREAM_COMM, net->ops->name, err)))
         goto error;

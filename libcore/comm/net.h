@@ -18,8 +18,7 @@ struct comm_start {
 
 struct comm_net {
     const struct comm_ops *ops;
-    size_t (*scratch) (int size); /* bytes of scratch of a communicator of 'size' ranks, 2
-                                   * or more */
+    size_t (*scratch) (int size, bool ordered); /* for net_scratch() */
     struct comm_start *start; /* borrowed; NULL: none */
     void *impl;               /* result of ops->open() */
     struct mg_device *device; /* borrowed */
@@ -28,6 +27,7 @@ struct comm_net {
     void (*abort) (void *arg, int code);
     void *arg;
     struct recorder *recorder; /* borrowed; NULL: none */
+    bool ordered_sums; /* comm_net_config.ordered_sums */
 };
 
 /* True if a backend has this name.  NULL is the preferred backend. */
@@ -41,6 +41,9 @@ const char *net_control_name (void);
 /* Return a backend's table.  If the backend is a module, load it.  NULL and a text on
  * failure. */
 const struct comm_ops *net_load (const char *name, struct mg_error *err);
+
+/* Bytes of scratch memory of a communicator of 'size' ranks, 2 or more. */
+size_t net_scratch (const struct comm_net *net, int size);
 
 /* True if the device has failed.  No collective call may follow then. */
 bool net_failed (const struct comm_net *net);

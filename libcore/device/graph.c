@@ -35,6 +35,7 @@ struct capture {
     char last[GRAPH_MAX_STREAMS][2 * PLACE_MAX]; /* the place of a stream's last work */
     int num_streams;
     size_t nodes;
+    bool inside; /* work runs, and what it enqueues is a part of it, not a node more */
     char layer[PLACE_MAX], phase[PLACE_MAX]; /* what is captured, for texts */
     struct mg_error refused; /* the first thing that was refused; empty: nothing */
 };
@@ -130,26 +131,28 @@ static int add_stream (struct capture *c, struct mg_stream *stream, struct mg_er
 /* --- work --- */
 
 /* Hand work over, or enqueue it where the backend's libraries capture what is enqueued. */
-static int hand_over (const struct capture *c, struct mg_stream *stream,
-                      const struct graph_work *work, struct mg_error *err)
+static int hand_over (struct capture *c, struct mg_stream *stream, const struct graph_work *work,
+                      struct mg_error *err)
 {
-    return c->ops->work ? c->ops->work (c->impl, stream, work, err)
-                        : work->run (work->args, stream, err);
+    bool before = c->inside;
+    int rc;
+
+    if (c->ops->work)
+        return c->ops->work (c->impl, stream, work, err);
+    c->inside = true;
+    rc = work->run (work->args, stream, err);
+    c->inside = before;
+    return rc;
 }
 
 int graph_add (struct mg_stream *stream, const struct graph_work *work, struct mg_error *err)
 {
     struct capture *c = current;
 
-    size_t nodes;
-    int rc;
-
     if (enter (c, stream, work->name, err) < 0)
         return -1;
-    nodes = ++c->nodes;
-    rc = hand_over (c, stream, work, err);
-    c->nodes = nodes; // copies that the work enqueues are parts of it
-    return rc;
+    c->nodes += !c->inside;
+    return hand_over (c, stream, work, err);
 }
 
 /* A kern_taker. */
@@ -160,7 +163,7 @@ static int add_kernel (void *arg, const struct kernels *k, const struct kern_cal
 
     if (enter (c, call->stream, kern_op_name (call->op), err) < 0)
         return -1;
-    c->nodes++;
+    c->nodes += !c->inside;
     return c->ops->kernel ? c->ops->kernel (c->impl, k, call, err)
                           : k->ops->run[call->op](k, call->args, call->stream, err);
 }

@@ -142,7 +142,7 @@ static uint64_t fingerprint (const struct job *job, const struct job_config *con
     const int64_t numbers[] = { g->tp, g->cp, g->pp, g->ep, geometry_etp (g),
                                 g->vpp > 1 ? g->vpp : 1, config->optimizer_instances,
                                 config->context_inner, config->groups,
-                                groups_transfers (config) };
+                                groups_transfers (config), config->ordered_sums };
     uint64_t hash = XXH3_64bits_withSeed (numbers, sizeof (numbers), config->fingerprint);
 
     hash = XXH3_64bits_withSeed (g->order, strlen (g->order), hash);
@@ -424,6 +424,7 @@ static int make_net (struct job *job, const struct job_config *config, struct mg
         .host = job->host,
         .size = bootstrap_info (job->bootstrap)->size,
         .start = start,
+        .ordered_sums = config->ordered_sums,
         .abort = end_job,
         .arg = job,
     };

@@ -60,6 +60,7 @@ struct job_config {
     int context_inner; /* neighbours of the cp group among which heads are dealt out
                           (topo/context.h), a divisor of its size; 0: no layer needs levels */
     enum job_transfers transfers;
+    bool ordered_sums; /* sums over ranks with GPUs are in rank order, too (comm.h) */
     const char *device;       /* "NAME", "NAME:ORDINAL" or DEVICE_AUTO (device_choose()); NULL: the
                                  CPU.  DEVICE_AUTO of several ranks: cuda with nccl if every rank
                                  has both, else the CPU on all ranks (gpus.h) */

@@ -164,7 +164,7 @@ static int join_bwd (const struct pass *pass, const struct phase *phase, struct 
     struct kern_copy shared = own;
 
     shared.cols = l->rope_dim;
-    shared.sum = true;
+    shared.combine = KERN_COMBINE_SUM;
     shared.x = tensor_at (dkey, l->qk_dim);
     shared.y = tensor_at (dlatent, l->kv_rank);
     shared.y_stride = dlatent->shape[1];

@@ -34,7 +34,7 @@ struct operand {
 };
 
 static struct kernels *cpu;
-static bool print_bits;
+static bool print_bits, flushes;
 static struct operand operands[MAX_OPERANDS];
 static int num_operands;
 
@@ -195,9 +195,26 @@ static int run_cuda (enum kern_op op, const void *args, struct mg_error *err)
     return rc;
 }
 
-void twins_check (enum kern_op op, const void *args, double tolerance, const char *fmt, ...)
+void twins_flush (bool flush)
+{
+    flushes = flush;
+}
+
+static int run_cpu (enum kern_op op, const void *args, struct mg_error *err)
 {
     struct kern_call call = { op, args, NULL };
+    int rc;
+
+    if (flushes)
+        kernels_cpu_enter (cpu);
+    rc = kern_run (cpu, &call, err);
+    if (flushes)
+        kernels_cpu_leave (cpu);
+    return rc;
+}
+
+void twins_check (enum kern_op op, const void *args, double tolerance, const char *fmt, ...)
+{
     struct mg_error err = { "" };
     char name[200];
     double worst = 0;
@@ -207,7 +224,7 @@ void twins_check (enum kern_op op, const void *args, double tolerance, const cha
     va_start (ap, fmt);
     vsnprintf (name, sizeof (name), fmt, ap);
     va_end (ap);
-    rc = run_cuda (op, args, &err) < 0 || kern_run (cpu, &call, &err) < 0;
+    rc = run_cuda (op, args, &err) < 0 || run_cpu (op, args, &err) < 0;
     for (int i = 0; i < num_operands; i++) {
         place_read (operands[i].got, operands[i].device, operands[i].bytes);
         worst = fmax (worst, difference (&operands[i]));

@@ -52,6 +52,9 @@ double twins_tolerance (enum mg_dtype dtype); /* 1e-5 for float32, 1e-2 for 16 b
 void twins_check (enum kern_op op, const void *args, double tolerance, const char *fmt, ...)
     __attribute__ ((format (printf, 4, 5)));
 
+/* From now on the CPU's kernels flush denormals (kernels_cpu_enter()), or keep them as at first. */
+void twins_flush (bool flush);
+
 /* Run the op on the double alone and free the operands: what instrumented kernels count of the call
  * (launch.h).  False, with one skipped check, if the kernels are not instrumented.
  */

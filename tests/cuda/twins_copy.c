@@ -1,6 +1,7 @@
 /* twins_copy.c - copies, constants and conversions on the double against the CPU's */
 
 #include <math.h>
+#include <string.h>
 
 #include "tests/cuda/launch.h"
 #include "tests/cuda/twins.h"
@@ -20,21 +21,101 @@ static const struct blocks blocks[] = {
     { 2, 2, 32, 0, 0, 0, 1 },
 };
 
+static const char *const combine_names[] = { "", " sum", " mean", " max", " min" };
+
 /* x has no blocks of its own if 'spread': one block goes to all places. */
-static void test_copy (enum mg_dtype dtype, const struct blocks *b, bool sum, bool spread)
+static void test_copy (enum mg_dtype dtype, const struct blocks *b, enum kern_combine combine,
+                       bool spread)
 {
     int64_t x_h = spread ? 0 : b->cols + b->x_between, y_h = b->cols + b->y_between;
-    struct kern_copy a = { .rows = b->rows, .heads = b->heads, .cols = b->cols, .sum = sum,
-                           .x_stride_h = x_h, .y_stride_h = y_h, .dtype = dtype };
+    struct kern_copy a = { .rows = b->rows, .heads = b->heads, .cols = b->cols,
+                           .combine = combine, .x_stride_h = x_h, .y_stride_h = y_h,
+                           .dtype = dtype };
 
     a.x_stride = b->heads * (b->cols + b->x_between);
-    a.y_stride = b->heads * y_h + (sum ? y_h : 0);
+    a.y_stride = b->heads * y_h + (combine ? y_h : 0);
     a.x = twins_random ((size_t)(b->rows * a.x_stride), dtype, b->shift, 1);
     a.y = twins_random ((size_t)(b->rows * a.y_stride), dtype, b->shift + b->y_shift,
                         2);
-    twins_check (KERN_COPY, &a, sum ? twins_tolerance (dtype) : TWINS_EXACT,
-                 "copy %s %dx%dx%d+%zu%s%s", mg_dtype_name (dtype), (int)b->rows, (int)b->heads,
-                 (int)b->cols, b->shift, sum ? " sum" : "", spread ? " spread" : "");
+    twins_check (KERN_COPY, &a, TWINS_EXACT, "copy %s %dx%dx%d+%zu%s%s", mg_dtype_name (dtype),
+                 (int)b->rows, (int)b->heads, (int)b->cols, b->shift, combine_names[combine],
+                 spread ? " spread" : "");
+}
+
+/* --- numbers that combining flushes, rounds or cancels --- */
+
+/* The bits of a number: 0, denormal, about the least normal one, about 1, with any sign; or large
+ * or infinite, without a sign, so that no sum is a NaN, whose bits may differ.
+ */
+static uint64_t edge_bits (enum mg_dtype dtype, uint64_t random)
+{
+    const int bits = 8 * (int)mg_dtype_size (dtype);
+    const int digits = dtype == MG_FLOAT64 ? 52 : dtype == MG_FLOAT32 ? 23
+                       : dtype == MG_BFLOAT16 ? 7 : 10;
+    const uint64_t most = (UINT64_C (1) << (bits - 1 - digits)) - 1;
+    uint64_t fraction = random >> 8 & ((UINT64_C (1) << digits) - 1);
+    uint64_t sign = (random & 1) << (bits - 1);
+
+    switch (random >> 1 & 7) {
+    case 0:
+        return sign;
+    case 1:
+        return random >> 4 & 7 ? 1 : most << digits; // few are infinite
+    case 2:
+        return (most - 1) << digits | fraction;
+    case 3:
+        return sign | most / 2 << digits | fraction;
+    case 4:
+    case 5:
+        return sign | (1 + (random >> 4 & 3)) << digits | fraction;
+    default:
+        return sign | fraction;
+    }
+}
+
+static void test_edges (enum mg_dtype dtype, int64_t heads, enum kern_combine combine, size_t shift)
+{
+    enum { COLS = 1001, HEADS = 3 };
+    struct kern_copy a = { .rows = 1, .heads = heads, .cols = COLS, .combine = combine,
+                           .x_stride_h = COLS, .dtype = dtype };
+    static char bits[HEADS * COLS * 8];
+    size_t n = (size_t)heads * COLS, size = mg_dtype_size (dtype);
+    uint64_t random = 88172645463325252u;
+
+    for (size_t i = 0; i < n; i++) {
+        uint64_t x;
+
+        random ^= random << 13; // G. Marsaglia, Xorshift RNGs (2003)
+        random ^= random >> 7;
+        random ^= random << 17;
+        x = edge_bits (dtype, random);
+        memcpy (bits + i * size, &x, size);
+    }
+    a.x = twins_values (n, size, shift, bits);
+    a.y = twins_values (COLS, size, shift, NULL);
+    twins_flush (true);
+    twins_check (KERN_COPY, &a, TWINS_EXACT, "edges of %s, %d blocks%s+%zu", mg_dtype_name (dtype),
+                 (int)heads, combine_names[combine], shift);
+    twins_flush (false);
+}
+
+static void test_combine (void)
+{
+    static const enum mg_dtype types[] = { MG_FLOAT32, MG_FLOAT64, MG_BFLOAT16, MG_FLOAT16 };
+
+    for (size_t d = 0; d < sizeof (types) / sizeof (types[0]); d++) {
+        for (size_t i = 0; i < sizeof (blocks) / sizeof (blocks[0]); i++) {
+            test_copy (types[d], &blocks[i], KERN_COMBINE_NONE, false);
+            test_copy (types[d], &blocks[i], KERN_COMBINE_NONE, true);
+            test_copy (types[d], &blocks[i], KERN_COMBINE_SUM, false);
+            test_copy (types[d], &blocks[i], KERN_COMBINE_MEAN + i % 3, false);
+        }
+        for (int combine = KERN_COMBINE_SUM; combine <= KERN_COMBINE_MIN; combine++) {
+            test_edges (types[d], 1, (enum kern_combine)combine, 0);
+            test_edges (types[d], 2, (enum kern_combine)combine, 1);
+            test_edges (types[d], 3, (enum kern_combine)combine, 0);
+        }
+    }
 }
 
 static void test_fill (enum mg_dtype dtype, size_t n, size_t shift, float value)
@@ -160,16 +241,12 @@ void twins_copy (void)
     static const size_t sizes[] = { 0, 1, 7, 64, 257, 5000 };
 
     for (size_t d = 0; d < TWINS_DTYPES; d++) {
-        for (size_t i = 0; i < sizeof (blocks) / sizeof (blocks[0]); i++) {
-            test_copy (twins_dtypes[d], &blocks[i], false, false);
-            test_copy (twins_dtypes[d], &blocks[i], false, true);
-            test_copy (twins_dtypes[d], &blocks[i], true, false);
-        }
         for (size_t i = 0; i < sizeof (sizes) / sizeof (sizes[0]); i++) {
             test_fill (twins_dtypes[d], sizes[i], 0, 0.3f);
             test_fill (twins_dtypes[d], sizes[i], 3, -70000);
         }
     }
+    test_combine ();
     test_casts ();
     test_counts ();
 }

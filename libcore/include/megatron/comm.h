@@ -19,10 +19,12 @@
  * averages treat denormal operands as 0, and denormal results become 0.  Calls that only move
  * data keep denormals.
  *
- * Communicators of several ranks with GPUs are NCCL's, and for them the last paragraph does not
- * hold.  NCCL takes an order by the topology, the algorithm and the size of the buffer, which is
- * the same from run to run.  It may round 16-bit types at each of its steps, and keeps denormals.
- * Reductions of float8 are refused with ENOTSUP.
+ * Communicators of several ranks with GPUs are NCCL's.  For them the last paragraph holds if
+ * mg_job_options.ordered_sums is set, except that the bits of a NaN may differ.  Without it, NCCL
+ * takes an order of the sum by the topology, the algorithm and the size of the buffer.  This order
+ * is the same from run to run, but a sum then depends on how a buffer is cut into calls.  NCCL may
+ * round 16-bit types at each of its steps, and keeps denormals.  With and without ordered_sums,
+ * reductions of float8 are refused with ENOTSUP.
  */
 #ifndef MEGATRON_COMM_H
 #define MEGATRON_COMM_H

@@ -114,7 +114,7 @@ static const struct own {
             "--use-checkpoint-opt_param-scheduler --attention-softmax-in-fp32 "
             "--async-strategy mcore --wandb-project p --log-energy "
             "--rerun-mode validate_results --optimizer adam "
-            "--save s --async-save --use-persistent-ckpt-worker", NULL, 12, 3 },
+            "--save s --async-save --use-persistent-ckpt-worker", NULL, 11, 3 },
     { "experts", 8,
       MODEL "--num-experts 8 --expert-model-parallel-size 4 --disable-bias-linear "
             "--moe-router-topk 2 --moe-token-dispatcher-type flex --moe-flex-dispatcher-backend "

@@ -1,21 +1,30 @@
 /* ranks.c - test communicators among the ranks that this is started with
  *
+ *     ranks.t [ordered]
+ *
+ * "ordered": sums are in rank order on GPUs, too (job_config.ordered_sums); the checks are those of
+ * reductions.
+ *
  * All ranks make every check; rank 0 prints a line for all of them, and says which rank
  * failed.  What the ranks found is collected through the bootstrap, not through what is
  * being tested.
  */
 
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "libcore/base/flush.h"
 #include "libcore/bootstrap/bootstrap.h"
 #include "libcore/comm/comm.h"
+#include "libcore/comm/reduce.h"
 #include "libcore/device/device.h"
 #include "libcore/device/device_ops.h"
+#include "libcore/device/graph.h"
 #include "libcore/device/stream.h"
 #include "libcore/job/job.h"
 #include "tests/tap/tap.h"
@@ -29,7 +38,8 @@ struct test {
     struct mg_comm *comm;
     struct mg_stream *a, *b; /* comm streams */
     int rank, size;
-    bool apart; /* on GPUs: sums have an order of their own, and communicators are serial */
+    bool apart; /* on GPUs: communicators are serial */
+    bool own_order; /* sums have an order of their own */
     struct mg_error err;
 };
 
@@ -118,7 +128,7 @@ static bool same_sum (const struct test *t, enum mg_dtype dtype, const void *x, 
     };
     double room = step[dtype] * 160 * t->size * t->size;
 
-    if (!t->apart || step[dtype] == 0)
+    if (!t->own_order || step[dtype] == 0)
         return same (dtype, x, y, n);
     for (size_t i = 0; i < n; i++) {
         double d = value_get (dtype, x, i) - value_get (dtype, y, i);
@@ -296,7 +306,7 @@ static void broadcast (struct test *t, enum mg_dtype dtype, size_t n, int roots)
             roots);
 }
 
-static void collectives (struct test *t)
+static void reductions (struct test *t)
 {
     static const size_t counts[] = { 0, 1, 7, 2049, 10007 };
     size_t part = 2000003 / (size_t)t->size;
@@ -311,10 +321,6 @@ static void collectives (struct test *t)
         }
         if (!t->apart || dtype != MG_FLOAT8_E4M3)
             reduce_scatter (t, dtype, MG_SUM, 0);
-        all_gather (t, dtype, 1003);
-        all_to_all (t, dtype, 1003);
-        all_to_allv (t, dtype);
-        broadcast (t, dtype, 1003, t->size);
     }
     // larger than the scratch buffer, and not divisible by anything
     all_reduce (t, MG_FLOAT32, MG_SUM, 1100003);
@@ -323,6 +329,18 @@ static void collectives (struct test *t)
     all_reduce (t, MG_FLOAT16, MG_AVG, 300007);
     reduce_scatter (t, MG_FLOAT32, MG_SUM, part);
     reduce_scatter (t, MG_BFLOAT16, MG_AVG, part);
+}
+
+static void moves (struct test *t)
+{
+    size_t part = 2000003 / (size_t)t->size;
+
+    for (int dtype = 0; dtype < MG_NUM_DTYPES; dtype++) {
+        all_gather (t, dtype, 1003);
+        all_to_all (t, dtype, 1003);
+        all_to_allv (t, dtype);
+        broadcast (t, dtype, 1003, t->size);
+    }
     all_gather (t, MG_FLOAT32, part);
     all_to_all (t, MG_FLOAT32, part);
     broadcast (t, MG_FLOAT32, 1000003, 1);
@@ -339,6 +357,7 @@ static void no_float8_sums (struct test *t)
                 && errno == ENOTSUP && strstr (t->err.text, "all-reduce of 4 float8_e4m3 on world");
 
     all_ok (t, pass, "a sum of float8 is refused by name: %s", t->err.text);
+    t->err.text[0] = '\0';
 }
 
 /* The same sum whole, and cut at odd places. */
@@ -361,6 +380,187 @@ static void cut_anywhere (struct test *t)
     all_ok (t, pass, "a sum does not depend on how the buffer is cut into calls");
     free (whole);
     free (cut);
+}
+
+/* --- reductions of numbers that are flushed, rounded or cancel --- */
+
+enum { EDGES = 1009 }; /* a prime */
+
+/* Rank r's numbers: 0, denormal, about the least normal one, large, infinite (with one sign, so
+ * that there is no NaN), and numbers that cancel.
+ */
+static void make_edges (enum mg_dtype dtype, int r, void *buf)
+{
+    static const double odd[] = { 0, -0.0, 0x1p-126, -0x1p-126, 0x1.8p-127, -0x1p-149, 0x1p-1022,
+                                  -0x1.4p-1023, 0x1p-1074, 1e300, 3e38, 65504, INFINITY, 1, -1,
+                                  0x1p-24, 0x1.8p-125, 0x1.000002p-126, -0x1.7p-126 };
+    const size_t count = sizeof (odd) / sizeof (odd[0]);
+
+    for (size_t i = 0; i < EDGES; i++)
+        value_put (dtype, buf, i, odd[(i * 7 + (size_t)r * (i % 11 + 1)) % count]);
+}
+
+/* What rank 'rank' has after a reduce-scatter, or all have after an all-reduce (rank -1). */
+static void *edges_reduced (const struct test *t, enum mg_dtype dtype, enum mg_reduce_op op,
+                            int rank)
+{
+    size_t elem = mg_dtype_size (dtype), n = EDGES / (size_t)t->size;
+    size_t first = rank < 0 ? 0 : n * (size_t)rank;
+    char *all = calloc ((size_t)t->size * EDGES, elem), *want = calloc (EDGES, elem);
+    const void *src[64];
+    uint64_t mode;
+
+    for (int r = 0; r < t->size; r++) {
+        make_edges (dtype, r, all + (size_t)r * EDGES * elem);
+        src[r] = all + ((size_t)r * EDGES + first) * elem;
+    }
+    mode = flush_begin ();
+    reduce_ordered (dtype, op, want, src, t->size, rank < 0 ? EDGES : n);
+    flush_end (mode);
+    free (all);
+    return want;
+}
+
+static void edges (struct test *t)
+{
+    static const enum mg_dtype types[] = { MG_FLOAT32, MG_FLOAT64, MG_BFLOAT16, MG_FLOAT16 };
+    size_t n = EDGES / (size_t)t->size;
+
+    for (size_t d = 0; d < sizeof (types) / sizeof (types[0]); d++) {
+        for (int op = MG_SUM; op <= MG_AVG; op++) {
+            void *buf = calloc (EDGES, 8), *part = calloc (EDGES, 8);
+            void *want = edges_reduced (t, types[d], op, -1);
+            void *want_part = edges_reduced (t, types[d], op, t->rank);
+            bool pass;
+
+            make_edges (types[d], t->rank, buf);
+            pass = staged_reduce_scatter (t->comm, buf, part, n, types[d], op, NULL, &t->err) == 0
+                   && same (types[d], part, want_part, n)
+                   && staged_all_reduce (t->comm, buf, EDGES, types[d], op, NULL, &t->err) == 0
+                   && same (types[d], buf, want, EDGES);
+            all_ok (t, pass, "%s of %s that are 0, denormal, huge: the bits of the definition",
+                    op_names[op], mg_dtype_name (types[d]));
+            free (buf);
+            free (part);
+            free (want);
+            free (want_part);
+        }
+    }
+}
+
+/* --- sums whose buffers stay on the device --- */
+
+enum { SUMS = 12, SUM_PARTS = 4099 };
+
+/* Buffers of a reduce-scatter and of an all-reduce, and what is wanted of both. */
+struct resident {
+    size_t send_bytes, recv_bytes;
+    float *host, *want_part, *want;
+    char *pinned, *send, *recv, *buf; /* send, recv and buf are on the device */
+};
+
+static int make_resident (struct test *t, struct resident *r)
+{
+    struct mg_device *device = job_device (t->job);
+    size_t all = SUM_PARTS * (size_t)t->size;
+
+    r->send_bytes = all * sizeof (float);
+    r->recv_bytes = SUM_PARTS * sizeof (float);
+    r->host = make (MG_FLOAT32, 12, t->rank, all);
+    r->want = reduced (t, MG_FLOAT32, MG_SUM, 12, 0, all);
+    r->want_part = r->want + SUM_PARTS * (size_t)t->rank;
+    if (!(r->pinned = device_host_alloc (device, r->send_bytes, &t->err))
+        || !(r->send = device_alloc (device, r->send_bytes, &t->err))
+        || !(r->recv = device_alloc (device, r->recv_bytes, &t->err))
+        || !(r->buf = device_alloc (device, r->send_bytes, &t->err)))
+        return -1;
+    memcpy (r->pinned, r->host, r->send_bytes);
+    return device_upload (t->a, r->send, r->pinned, r->send_bytes, &t->err) < 0
+           || device_upload (t->a, r->buf, r->pinned, r->send_bytes, &t->err) < 0
+           || mg_stream_synchronize (t->a, &t->err) < 0 ? -1 : 0;
+}
+
+static void free_resident (struct test *t, struct resident *r)
+{
+    struct mg_device *device = job_device (t->job);
+
+    device_free (device, r->send);
+    device_free (device, r->recv);
+    device_free (device, r->buf);
+    device_host_free (device, r->pinned);
+    free (r->host);
+    free (r->want);
+}
+
+/* True if the results are right, on 't->a'. */
+static bool check_resident (struct test *t, struct resident *r)
+{
+    return device_fetch (t->a, r->pinned, r->recv, r->recv_bytes, &t->err) == 0
+           && same (MG_FLOAT32, r->pinned, r->want_part, SUM_PARTS)
+           && device_fetch (t->a, r->pinned, r->buf, r->send_bytes, &t->err) == 0
+           && same (MG_FLOAT32, r->pinned, r->want, r->send_bytes / sizeof (float));
+}
+
+static int enqueue_sums (struct test *t, struct resident *r, struct mg_stream *scatter,
+                         struct mg_stream *reduce)
+{
+    return mg_comm_reduce_scatter (t->comm, r->send, r->recv, SUM_PARTS, MG_FLOAT32, MG_SUM,
+                                   scatter, &t->err) < 0
+           || mg_comm_all_reduce (t->comm, r->buf, SUM_PARTS * (size_t)t->size, MG_FLOAT32, MG_SUM,
+                                  reduce, &t->err) < 0 ? -1 : 0;
+}
+
+/* Longer than 16 MiB, which the communicator sums at a time, and odd. */
+static void larger_than_scratch (struct test *t)
+{
+    all_reduce (t, MG_FLOAT32, MG_SUM, 4500007);
+    reduce_scatter (t, MG_FLOAT64, MG_AVG, 2300003 / (size_t)t->size);
+}
+
+/* Calls on two streams, without any wait between them. */
+static void sums_on_two_streams (struct test *t)
+{
+    struct resident r[SUMS] = { { 0 } };
+    bool pass = true;
+
+    for (int i = 0; pass && i < SUMS; i++)
+        pass = make_resident (t, &r[i]) == 0;
+    for (int i = 0; pass && i < SUMS; i++)
+        pass = enqueue_sums (t, &r[i], i % 3 ? t->a : t->b, i % 2 ? t->a : t->b) == 0;
+    pass = pass && mg_stream_synchronize (t->a, &t->err) == 0
+           && mg_stream_synchronize (t->b, &t->err) == 0;
+    for (int i = 0; pass && i < SUMS; i++)
+        pass = check_resident (t, &r[i]);
+    all_ok (t, pass, "%d sums on two streams at once", 2 * SUMS);
+    for (int i = 0; i < SUMS; i++)
+        free_resident (t, &r[i]);
+}
+
+/* A graph of sums, replayed with new numbers: no other memory, and a node for each call. */
+static void sums_in_a_graph (struct test *t)
+{
+    struct mg_device *device = job_device (t->job);
+    struct mg_stream *compute = mg_stream_create (device, MG_STREAM_COMPUTE, "compute", &t->err);
+    struct device_graph *graph = NULL;
+    struct resident r = { 0 };
+    size_t before = 0, nodes = 0;
+    bool pass = compute && make_resident (t, &r) == 0 && graph_begin (compute, &t->err) == 0;
+
+    if (pass)
+        pass = (graph = graph_finish (enqueue_sums (t, &r, compute, compute), &t->err)) != NULL;
+    nodes = pass ? graph_nodes (graph) : 0;
+    for (int i = 0; pass && i < 2; i++) {
+        memcpy (r.pinned, r.host, r.send_bytes);
+        pass = device_upload (compute, r.buf, r.pinned, r.send_bytes, &t->err) == 0;
+        before = device_available (device);
+        pass = pass && graph_replay (graph, &t->err) == 0
+               && mg_stream_synchronize (compute, &t->err) == 0
+               && device_available (device) == before && check_resident (t, &r);
+    }
+    all_ok (t, pass && nodes == 2, "a graph of sums, replayed twice: %zu nodes", nodes);
+    graph_destroy (graph);
+    free_resident (t, &r);
+    mg_stream_destroy (compute);
 }
 
 /* Everybody sends to both neighbours and itself in one list. */
@@ -570,9 +770,27 @@ static void graphs (struct test *t)
             "what a graph cannot have is refused, and calls run as before");
 }
 
-int main (void)
+/* Transfers, and the order of calls. */
+static void orders (struct test *t)
 {
-    struct job_config config = { .timeout = 300, .threads = 1, .fingerprint = 1 };
+    ring (t, 1);
+    ring (t, 100003);
+    if (!t->apart)
+        both_ways_on_two_streams (t);
+    if (t->size > 1 && !t->apart)
+        streams_overlap (t);
+    deep_queue (t);
+    events_order_streams (t);
+    long_messages (t);
+    empty_transfers (t);
+    names_and_statistics (t);
+}
+
+int main (int argc, char **argv)
+{
+    bool ordered = argc > 1 && strcmp (argv[1], "ordered") == 0;
+    struct job_config config = { .timeout = 300, .threads = 1, .fingerprint = 1,
+                                 .ordered_sums = ordered };
     struct test t = { .err = { "" } };
 
     if (!(config.bootstrap = t.bootstrap = job_meet (NULL, NULL, 60, &t.err)))
@@ -589,24 +807,24 @@ int main (void)
     t.b = mg_stream_create (job_device (t.job), MG_STREAM_COMM, "b", &t.err);
     all_ok (&t, t.a && t.b && mg_comm_rank (t.comm) == t.rank, "%d ranks", t.size);
     t.apart = t.size > 1 && device_is_apart (job_device (t.job));
+    t.own_order = t.apart && !ordered;
     staged_begin (job_device (t.job), t.a);
-    collectives (&t);
+    reductions (&t);
     if (t.apart)
         no_float8_sums (&t);
-    else
+    if (!t.own_order) {
         cut_anywhere (&t);
-    ring (&t, 1);
-    ring (&t, 100003);
-    if (!t.apart)
-        both_ways_on_two_streams (&t);
-    if (t.size > 1 && !t.apart)
-        streams_overlap (&t);
-    deep_queue (&t);
-    events_order_streams (&t);
-    long_messages (&t);
-    empty_transfers (&t);
-    names_and_statistics (&t);
-    graphs (&t);
+        edges (&t);
+    }
+    if (ordered) {
+        larger_than_scratch (&t);
+        sums_on_two_streams (&t);
+        sums_in_a_graph (&t);
+    } else {
+        moves (&t);
+        orders (&t);
+        graphs (&t);
+    }
     all_ok (&t, mg_comm_barrier (t.comm, t.a, &t.err) == 0
             && mg_stream_synchronize (t.a, &t.err) == 0, "barrier");
     mg_stream_destroy (t.a);
