@@ -6,8 +6,8 @@
 programs=$MG_BUILDDIR/tests/cuda
 [ -x "$programs/conform" ] || skip_all "CUDA is ${MG_CUDA:-off}"
 
-kits=(act adamw attention attention_logits bias_dropout_add cast copy embedding expert_act
-      expert_sort fill gemm_double norm reduce rope router router_balance row xent)
+kits=(act adamw attention attention_logits attention_types bias_dropout_add cast copy embedding
+      expert_act expert_sort fill gemm_double norm reduce rope router router_balance row xent)
 ! long || kits+=(adamw_types expert_gemm router_loss state)
 for order in 0 1 $((RANDOM + 2)); do
     run env MG_CUDA_THREADS="$order" "$programs/conform"

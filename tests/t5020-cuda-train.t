@@ -7,7 +7,7 @@
 
 # ---- unit tests with operands in the device's memory
 units=(kernels/{copy,embedding,reduce})
-! long || units+=(kernels/{gemm,act,adamw,attention,bias_dropout_add,cast,fill,norm}
+! long || units+=(kernels/{gemm,act,adamw,attention,attention_types,bias_dropout_add,cast,fill,norm}
                   kernels/{rope,state,xent,router,router_loss,router_balance,router_many}
                   kernels/{row,expert_sort,expert_gemm,expert_act,gemm_double})
 for unit in "${units[@]}"; do
