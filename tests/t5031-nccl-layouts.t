@@ -97,12 +97,12 @@ mapfile -t layouts <<END
 END
 
 # The run of one rank, once a model and seed.
-declare -A done=()
+declare -A trained=()
 one_rank() { # MODEL SEED ITERATIONS
-    local args
-    [ -z "${done[$1-$2]:-}" ] || return 0
-    done[$1-$2]=1
-    read -ra args <<<"${!1//$'\n'/ }"
+    local model=$1 args
+    [ -z "${trained[$1-$2]:-}" ] || return 0
+    trained[$1-$2]=1
+    read -ra args <<<"${!model//$'\n'/ }"
     train "$1-$2" "${base[@]}" "${args[@]}" --seed "$2" --train-iters "$3" \
         --save-gradients "$1-$2.grad"
     is "$status" 0 "$1, seed $2: one rank of the CPU"

@@ -68,6 +68,7 @@ static const char graphs[]
     = "the memory of captured passes is planned, see --cuda-graph-impl";
 static const char transport[]
     = "ranks talk through the default transport, see megatron-train(1)";
+static const char priority[] = "communication beside kernels has high priority already";
 static const char nccl[] = "it is a setting of NCCL, and results do not depend on it";
 static const char overlap[]
     = "there are --overlap-grad-reduce and --overlap-param-gather";
@@ -222,8 +223,8 @@ const struct args_other args_other_table[] = {
     NEEDLESS ("use-sharp", FLAG, nccl),
     NEEDLESS ("sharp-enabled-group", VALUE, nccl),
     NEEDLESS ("use-ring-exchange-p2p", FLAG, nccl),
-    NEEDLESS ("high-priority-stream-groups", LIST, nccl),
-    NEEDLESS ("high-priority-a2a-comm-stream", FLAG, nccl),
+    NEEDLESS ("high-priority-stream-groups", LIST, priority),
+    NEEDLESS ("high-priority-a2a-comm-stream", FLAG, priority),
     NEEDLESS ("symmetric-ar-type", VALUE, nccl),
     NEEDLESS ("nccl-all-reduce-for-prefill", FLAG, nccl),
     NEEDLESS ("overlap-p2p-communication-warmup-flush", FLAG,

@@ -51,8 +51,8 @@ int cuda_check (const struct mg_device *device, cudaError_t rc, const char *what
 
 /* Scratch memory of 'size' bytes for a kernel on the stream.  A stream that was given none gets
  * memory of its own, which grows: then the call waits for the stream's earlier work.  It does not
- * grow in a capture, nor once a kernel of a capture was given it: a graph keeps its address.  -1 and
- * a text: ENOMEM, or EPERM if it cannot grow.
+ * grow in a capture, nor once a kernel of a capture was given it: a graph keeps its address.  -1
+ * and a text: ENOMEM, or EPERM if it cannot grow.
  */
 int cuda_stream_scratch (struct cuda_stream *stream, size_t size, struct mg_error *err);
 

@@ -97,9 +97,9 @@ int cuda_stream_scratch (struct cuda_stream *stream, size_t size, struct mg_erro
         return device->host->error_set (err, EPERM, "a graph cannot have an allocation of %zu bytes"
                                         ", scratch memory of stream %s", size, stream->base.name);
     if (stream->in_graph)
-        return device->host->error_set (err, EPERM, "stream %s: a kernel needs %zu bytes of scratch "
-                                        "memory, and the %zu bytes that are there cannot grow: a "
-                                        "graph uses them", stream->base.name, size,
+        return device->host->error_set (err, EPERM, "stream %s: a kernel needs %zu bytes of "
+                                        "scratch memory, and the %zu bytes that are there cannot "
+                                        "grow: a graph uses them", stream->base.name, size,
                                         stream->scratch_size);
     if (cuda_wait (device, stream->handle, "scratch memory", err) < 0)
         return -1;

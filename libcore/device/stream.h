@@ -10,8 +10,9 @@
 #include "libcore/device/queue.h"
 #include "megatron/stream.h"
 
-/* A processor begins the work of streams of high priority first.  The CPU device has no
- * priorities.
+/* A processor begins the work of streams of high priority first.  Streams of communication beside
+ * kernels have it, so that a call that is ready does not wait for kernels that were enqueued after
+ * it.  The CPU device has no priorities.
  */
 enum stream_priority { STREAM_NORMAL, STREAM_HIGH };
 

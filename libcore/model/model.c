@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libcore/device/stream.h"
 #include "libcore/model/model_private.h"
 
 void *model_allocate (size_t n, size_t size, struct mg_error *err)
@@ -22,7 +23,7 @@ void *model_allocate (size_t n, size_t size, struct mg_error *err)
 static int setup_side (struct model *m, const char *name, struct nn_side *side,
                        struct mg_error *err)
 {
-    if (!(side->stream = mg_stream_create (m->device, MG_STREAM_COMM, name, err))
+    if (!(side->stream = stream_create (m->device, MG_STREAM_COMM, STREAM_HIGH, name, err))
         || !(side->computed = mg_event_create (m->device, err))
         || !(side->communicated = mg_event_create (m->device, err))
         || !(side->open = model_allocate (1, sizeof (*side->open), err)))

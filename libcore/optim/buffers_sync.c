@@ -13,13 +13,14 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "libcore/device/stream.h"
 #include "libcore/optim/buffers_private.h"
 
 /* --- the list of buckets --- */
 
 static int create_aside (struct buffers *b, struct mg_error *err)
 {
-    if (!(b->aside = mg_stream_create (b->device, MG_STREAM_COMM, "dp", err))
+    if (!(b->aside = stream_create (b->device, MG_STREAM_COMM, STREAM_HIGH, "dp", err))
         || !(b->computed = mg_event_create (b->device, err))
         || !(b->caught_up = mg_event_create (b->device, err)))
         return -1;

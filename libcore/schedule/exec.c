@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "libcore/device/graph.h"
+#include "libcore/device/stream.h"
 #include "libcore/schedule/exec.h"
 
 static const char *const stream_names[SCHED_NUM_LANES] = {
@@ -315,8 +316,8 @@ static int create_lane (struct exec *e, enum sched_lane lane, struct mg_error *e
         return 0;
     if (!(e->end[lane] = mg_event_create (e->config.device, err)))
         return -1;
-    e->stream[lane] = mg_stream_create (e->config.device, MG_STREAM_COMM,
-                                        grouped ? grouped_name : stream_names[lane], err);
+    e->stream[lane] = stream_create (e->config.device, MG_STREAM_COMM, STREAM_HIGH,
+                                     grouped ? grouped_name : stream_names[lane], err);
     return e->stream[lane] ? 0 : -1;
 }
 

@@ -23,7 +23,8 @@
  *     MG_CUDA_RUNTIME      13000: version that the library says it has
  *     MG_CUDA_CONNECTIONS  what CUDA_DEVICE_MAX_CONNECTIONS must be at the first call
  *     MG_CUDA_COUNT        a file that gets a line when the process ends: how often memory of
- *                          devices and of the host was allocated, and attributes asked for
+ *                          devices and of the host was allocated, attributes asked for, and
+ *                          streams of high priority made
  *     MG_CUDA_NO_KEYS      set: no protection keys, as on a processor that has none; then the host,
  *                          and kernels of another device, can touch a device's memory unseen
  *
@@ -95,8 +96,9 @@ bool runtime_free (void *p, enum runtime_kind kind);
 cudaError_t runtime_register (int device, void *p, size_t size);
 cudaError_t runtime_unregister (void *p);
 
-/* Count a question for an attribute (MG_CUDA_COUNT). */
+/* Count a question for an attribute, or a stream of high priority (MG_CUDA_COUNT). */
 void runtime_count_attribute ();
+void runtime_count_stream ();
 
 /* What 'p' is.  False if 'size' bytes from p are not within one allocation, or if p is an address
  * of device memory that is not allocated.

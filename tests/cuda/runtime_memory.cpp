@@ -267,18 +267,19 @@ cudaError_t runtime_unregister (void *p)
 }
 
 /* MG_CUDA_COUNT names a file that gets a line at the end of the process: how often memory of
- * devices and of the host was allocated, and attributes of devices were asked for.
+ * devices and of the host was allocated, and attributes of devices were asked for, and streams of
+ * high priority were made.
  */
 static struct counts {
-    std::atomic<long> device, host, attributes;
+    std::atomic<long> device, host, attributes, streams;
 
     ~counts ()
     {
         const char *name = getenv ("MG_CUDA_COUNT");
         FILE *to = name ? fopen (name, "a") : nullptr;
 
-        if (name && (!to || fprintf (to, "%ld %ld %ld\n", device.load (), host.load (),
-                                 attributes.load ()) < 0
+        if (name && (!to || fprintf (to, "%ld %ld %ld %ld\n", device.load (), host.load (),
+                                 attributes.load (), streams.load ()) < 0
                      || fclose (to)))
             fprintf (stderr, "cuda double: MG_CUDA_COUNT=%s: %s\n", name, strerror (errno));
     }
@@ -287,6 +288,11 @@ static struct counts {
 void runtime_count_attribute ()
 {
     counts.attributes++;
+}
+
+void runtime_count_stream ()
+{
+    counts.streams++;
 }
 
 /* Allocations, as the API has them.  To free memory waits for its device, as the real one does. */

@@ -47,6 +47,8 @@ static cudaError_t create_stream (cudaStream_t *out, unsigned flags, int priorit
         *out = runtime_stream_create (runtime_device (), !(flags & cudaStreamNonBlocking),
                                       std::max (-5, std::min (0, priority)));
         (*out)->flags = flags;
+        if (priority < 0)
+            runtime_count_stream ();
     }
     return runtime_return (e);
 }
