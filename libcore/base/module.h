@@ -12,7 +12,7 @@
 
 /* Must be raised when a table or a structure that modules share with the library
  * changes. */
-enum { MODULE_ABI = 7 };
+enum { MODULE_ABI = 8 };
 
 struct module {
     int abi; /* MODULE_ABI */

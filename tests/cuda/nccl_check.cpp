@@ -305,7 +305,8 @@ static void check_failures ()
             die ();
         all_reduce (r, 0, 0);
         return until ([r] { return state_of (r->comm[0]) == ncclRemoteError; })
-               && until ([r] { return state_of (r->comm[1]) == ncclRemoteError; }) && !is_done (r->stream[0])
+               && until ([r] { return state_of (r->comm[1]) == ncclRemoteError; })
+               && !is_done (r->stream[0])
                && !all_reduce (r, 0, 0);
     });
     check ("a rank is killed before a common end", 2, 1, [] (struct rank *r) {
