@@ -62,6 +62,9 @@ const char *comm_net_backend (const struct comm_net *net);
 /* True if control communicators can be made from the net. */
 bool comm_net_has_host (const struct comm_net *net);
 
+/* A line about the net that users should read, "" if there is none. */
+const char *comm_net_note (const struct comm_net *net);
+
 /* True if the calls on a communicator larger than one, transfers included, run one after the
  * other: 'serial' in struct comm_ops.
  */

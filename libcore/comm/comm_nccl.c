@@ -39,8 +39,8 @@ _Static_assert (sizeof (struct offer) <= COMM_OFFER_MAX, "an offer fits");
 
 /* --- results --- */
 
-int nccl_check (struct nccl_net *net, ncclComm_t comm, const char *what, ncclResult_t rc,
-                struct mg_error *err)
+static int check_result (struct nccl_net *net, ncclComm_t comm, const char *what, ncclResult_t rc,
+                         struct mg_error *err)
 {
     const char *last;
 
@@ -50,6 +50,18 @@ int nccl_check (struct nccl_net *net, ncclComm_t comm, const char *what, ncclRes
     last = ncclGetLastError (comm);
     return net->host->error_set (err, EIO, "NCCL: %s: %s%s%.300s", what, ncclGetErrorString (rc),
                                  last && last[0] ? ": " : "", last ? last : "");
+}
+
+int nccl_check (struct nccl_net *net, ncclComm_t comm, const char *what, ncclResult_t rc,
+                struct mg_error *err)
+{
+    struct mg_error why = { "" };
+
+    if (check_result (net, comm, what, rc, &why) == 0)
+        return 0;
+    if (net->device) // NULL: it is not open yet
+        net->host->fail (net->device, why.text);
+    return net->host->error_set (err, EIO, "%s", why.text);
 }
 
 struct settling {
@@ -142,6 +154,7 @@ static int nccl_offer (const struct comm_host *host, void *library, const struct
     if (check_version (host, &version, err) < 0)
         return -1;
     offer.version = version;
+    net->num_comms = n;
     for (int i = 0; i < n; i++) {
         if (group[i].rank > 0)
             continue;
@@ -165,9 +178,14 @@ static void *nccl_open (const struct comm_host *host, void *library, struct mg_s
 
     net->device = host->device (stream);
     if (host->native (stream))
-        return net;
+        return nccl_share_ctas (net, stream, err) < 0 ? NULL : net;
     host->error_set (err, EINVAL, "NCCL moves the memory of GPUs: want the device cuda");
     return NULL;
+}
+
+static const char *nccl_note (const void *impl)
+{
+    return ((const struct nccl_net *)impl)->note;
 }
 
 static void nccl_close (void *impl, bool failed)
@@ -190,7 +208,7 @@ static int nccl_look (void *impl, struct mg_error *err)
     for (struct nccl_comm *c = net->comms; c && rc == 0; c = c->next) {
         ncclResult_t state = ncclSuccess, asked = ncclCommGetAsyncError (c->comm, &state);
 
-        rc = nccl_check (net, c->comm, c->name, asked == ncclSuccess ? state : asked, err);
+        rc = check_result (net, c->comm, c->name, asked == ncclSuccess ? state : asked, err);
     }
     pthread_mutex_unlock (&net->lock);
     return rc;
@@ -253,6 +271,7 @@ static int connect_comm (struct nccl_comm *c, const struct comm_group *group, st
         return -1;
     config.blocking = 0;
     config.commName = c->name;
+    config.maxCTAs = c->net->ctas;
     rc = ncclCommInitRankConfig (&c->comm, c->size, id, c->rank, &config);
     return nccl_settle (c, what, rc, err);
 }
@@ -319,6 +338,7 @@ static const struct comm_ops comm_nccl_ops = {
     .destroy = nccl_destroy,
     .enqueue = nccl_enqueue,
     .look = nccl_look,
+    .note = nccl_note,
 };
 
 extern const struct module mg_module;

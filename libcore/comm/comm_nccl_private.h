@@ -1,7 +1,8 @@
 /* comm_nccl_private - what the files of the NCCL module share.
  *
  * comm_nccl.c connects, and makes communicators.  comm_nccl_call.c has the calls on them,
- * comm_nccl_ordered.c the reductions in rank order.
+ * comm_nccl_ordered.c the reductions in rank order.  comm_nccl_ctas.c shares the GPU's
+ * multiprocessors among them.
  *
  * Communicators are of NCCL's nonblocking kind: a function of NCCL that is not done yet says
  * ncclInProgress, and the host asks again and again (nccl_settle()), so that no wait blocks inside
@@ -25,6 +26,9 @@ struct nccl_net {
     pthread_mutex_t lock;      /* of the list */
     struct nccl_comm *comms;   /* that are whole */
     _Atomic bool failed;       /* a function of NCCL has failed: none may follow */
+    int num_comms;             /* of several ranks, that this rank will make */
+    int ctas;                  /* thread blocks that each of them may have at most */
+    char note[120];            /* comm_ops.note */
 };
 
 struct nccl_comm {
@@ -39,8 +43,8 @@ struct nccl_comm {
     char name[32];
 };
 
-/* 0 if rc is ncclSuccess or ncclInProgress.  Else -1 with EIO and "WHAT: NCCL's text"; the net has
- * failed then.  'comm' NULL: there is no communicator yet.
+/* 0 if rc is ncclSuccess or ncclInProgress.  Else -1 with EIO and "WHAT: NCCL's text"; the net
+ * and its device have failed then.  'comm' NULL: there is no communicator yet.
  */
 int nccl_check (struct nccl_net *net, ncclComm_t comm, const char *what, ncclResult_t rc,
                 struct mg_error *err);
@@ -50,6 +54,12 @@ int nccl_settle (struct nccl_comm *c, const char *what, ncclResult_t rc, struct 
 
 /* Make the communicator's device the calling thread's current one. */
 int nccl_enter (const struct nccl_comm *c, struct mg_error *err);
+
+/* Set net->ctas and net->note, once net->num_comms is known.  'stream' is on the net's device.  -1
+ * and a text: EINVAL if the communicators do not fit the device, or NCCL_MAX_CTAS or NCCL_MIN_CTAS
+ * asks for more than fits.
+ */
+int nccl_share_ctas (struct nccl_net *net, const struct mg_stream *stream, struct mg_error *err);
 
 /* A request on its way into NCCL. */
 struct nccl_pass {

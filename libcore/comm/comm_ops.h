@@ -75,6 +75,8 @@ struct comm_host {
     int (*run) (const struct kern_call *call, struct mg_error *err);
     /* The wait of a backend's functions outside of streams: device_wait(). */
     int (*wait) (struct mg_device *device, const struct queue_wait *wait, struct mg_error *err);
+    /* Fail the device, after which every wait for it ends: device_fail(). */
+    void (*fail) (struct mg_device *device, const char *text);
 };
 
 /* The most bytes that comm_ops.offer() may write. */
@@ -182,6 +184,11 @@ struct comm_ops {
      * calls may return 0.  NULL: failures show in other ways.
      */
     int (*look) (void *net, struct mg_error *err);
+
+    /* A line that users should read about the open net, "" if there is none; valid until close().
+     * NULL: there is none.
+     */
+    const char *(*note) (const void *net);
 };
 
 extern const struct comm_ops comm_self_ops, comm_plan_ops;

@@ -42,6 +42,7 @@ const struct comm_host comm_host = {
     .holds = device_holds,
     .run = run_kernel,
     .wait = device_wait,
+    .fail = device_fail,
 };
 
 enum {
@@ -255,6 +256,11 @@ void comm_net_destroy (struct comm_net *net)
 const char *comm_net_backend (const struct comm_net *net)
 {
     return net->ops->name;
+}
+
+const char *comm_net_note (const struct comm_net *net)
+{
+    return net->impl && net->ops->note ? net->ops->note (net->impl) : "";
 }
 
 bool comm_net_has_host (const struct comm_net *net)

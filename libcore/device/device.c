@@ -330,7 +330,8 @@ void *device_alloc_apart (struct mg_device *device, size_t size, struct mg_error
         graph_refuse (err, "an allocation of %zu bytes", size);
         return NULL;
     }
-    if (!(ptr = device->ops->alloc (device, size ? size : 1)))
+    ptr = device->ops->alloc (device, size ? size : 1);
+    if (!ptr && queue_check (device->queue, err) == 0)
         mg_error_set (err, ENOMEM, "device %s: no memory for %zu bytes (%zu available)",
                       device->ops->name, size, device->ops->available (device));
     return ptr;
@@ -636,6 +637,16 @@ void device_set_explain (struct mg_device *device, const struct queue_explain *e
 void device_set_look (struct mg_device *device, const struct queue_look *look)
 {
     queue_set_look (device->queue, look);
+}
+
+int device_queues (const struct mg_device *device)
+{
+    return device->planned || !device->ops->queues ? 0 : device->ops->queues (device);
+}
+
+int device_streams (const struct mg_device *device)
+{
+    return device->streams;
 }
 
 int device_check (struct mg_device *device, struct mg_error *err)

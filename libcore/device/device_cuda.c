@@ -15,6 +15,8 @@
 #include "libcore/device/device_cuda_private.h"
 #include "libcore/topo/environment.h"
 
+enum { QUEUES = 8, MOST_QUEUES = 32 }; /* if the variable is not set, and the most it can set */
+
 enum { CAPABILITY = 8 }; /* the lowest major number: mma.sync of 16 bits and cp.async */
 
 int cuda_check (const struct mg_device *device, cudaError_t rc, const char *what,
@@ -39,6 +41,14 @@ int cuda_enter (const struct mg_device *device, struct mg_error *err)
 {
     return cuda_check (device, cudaSetDevice (cuda_device_of (device)->ordinal),
                        "it cannot be used", err);
+}
+
+bool cuda_abandons (const struct mg_device *device)
+{
+    struct cuda_device *d = cuda_device_of (device);
+
+    d->abandoned = d->abandoned || device->host->check ((struct mg_device *)device, NULL) < 0;
+    return d->abandoned;
 }
 
 /* --- which device --- */
@@ -83,6 +93,16 @@ static void replace_connections (void)
 
     if (value && mark && strcmp (value, mark) == 0)
         setenv ("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
+}
+
+/* CUDA's rule for the variable.  A queue is left to the stream that zeroes new memory. */
+static int queues (const struct mg_device *device)
+{
+    const char *text = getenv ("CUDA_DEVICE_MAX_CONNECTIONS");
+    int n = text ? atoi (text) : 0;
+
+    (void)device;
+    return n < 1 ? QUEUES : n > MOST_QUEUES ? MOST_QUEUES : n;
 }
 
 static bool usable (const struct device_host *host, struct mg_error *err)
@@ -215,9 +235,11 @@ static void destroy (struct mg_device *device)
 
     if (!d)
         return;
-    cuda_table_destroy (d->table);
-    if (d->setting)
-        cudaStreamDestroy (d->setting);
+    if (!d->abandoned) { // the queue, which knows of a failure, is gone
+        cuda_table_destroy (d->table);
+        if (d->setting)
+            cudaStreamDestroy (d->setting);
+    }
     free (d);
     device->impl = NULL;
     errno = saved_errno;
@@ -234,16 +256,16 @@ static void *alloc (struct mg_device *device, size_t size)
         return NULL;
     if (cuda_check (device, cudaMemsetAsync (ptr, 0, size, setting), "zeros", NULL) < 0
         || cuda_wait (device, setting, "new memory", NULL) < 0) {
-        cudaFree (ptr);
+        if (!cuda_abandons (device))
+            cudaFree (ptr);
         return NULL;
     }
     return ptr;
 }
 
-/* The runtime waits for the device here, so a device that has failed keeps its memory. */
 static void release (struct mg_device *device, void *ptr)
 {
-    if (device->host->check (device, NULL) == 0 && cuda_enter (device, NULL) == 0)
+    if (!cuda_abandons (device) && cuda_enter (device, NULL) == 0)
         cuda_check (device, cudaFree (ptr), "the release of memory", NULL);
 }
 
@@ -298,7 +320,7 @@ static void *host_alloc (struct mg_device *device, size_t size)
 
 static void host_free (struct mg_device *device, void *ptr)
 {
-    if (device->host->check (device, NULL) == 0 && cuda_enter (device, NULL) == 0)
+    if (!cuda_abandons (device) && cuda_enter (device, NULL) == 0)
         cuda_check (device, cudaFreeHost (ptr), "the release of host memory", NULL);
 }
 
@@ -348,6 +370,7 @@ static const struct device_ops ops = {
     .available = available,
     .describe = describe,
     .apart = true,
+    .queues = queues,
     .reserves = true,
     .pageable = false,
     .host_alloc = host_alloc,

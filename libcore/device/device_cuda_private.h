@@ -15,6 +15,7 @@ struct cuda_device {
     int ordinal;                     /* of CUDA: which of the visible devices */
     int least_priority, greatest_priority; /* of streams: a smaller number is a higher priority */
     cudaStream_t setting;            /* zeroes new memory */
+    bool abandoned;                  /* cuda_abandons() has been true */
     struct cuda_table *table;        /* of kernels */
 };
 
@@ -44,6 +45,11 @@ static inline struct cuda_stream *cuda_stream_of (const struct mg_stream *stream
 
 /* Make the device the calling thread's current one.  0, or -1 and a text. */
 int cuda_enter (const struct mg_device *device, struct mg_error *err);
+
+/* True if the device has failed.  Streams, events and memory are then left as they are until the
+ * process ends, since calls of the runtime that free them may wait for work that never ends.
+ */
+bool cuda_abandons (const struct mg_device *device);
 
 /* 0 if rc is cudaSuccess; else -1, EIO, and "WHAT: the runtime's text (its name)". */
 int cuda_check (const struct mg_device *device, cudaError_t rc, const char *what,

@@ -40,7 +40,7 @@ void cuda_stream_destroy (struct mg_stream *base)
 {
     struct cuda_stream *stream = cuda_stream_of (base);
 
-    if (cuda_enter (base->device, NULL) == 0) {
+    if (!cuda_abandons (base->device) && cuda_enter (base->device, NULL) == 0) {
         if (stream->own_scratch)
             cudaFree (stream->scratch);
         cudaStreamDestroy (stream->handle);
@@ -64,7 +64,7 @@ int cuda_give_scratch (struct mg_stream *base, void *memory, size_t size, struct
     struct cuda_stream *stream = cuda_stream_of (base);
 
     (void)err;
-    if (stream->own_scratch)
+    if (stream->own_scratch && !cuda_abandons (base->device))
         cudaFree (stream->scratch);
     stream->own_scratch = false;
     stream->scratch = memory;
@@ -187,7 +187,7 @@ struct mg_event *cuda_event_create (struct mg_device *device, bool timed, struct
 
 void cuda_event_destroy (struct mg_event *event)
 {
-    if (cuda_enter (event->device, NULL) == 0)
+    if (!cuda_abandons (event->device) && cuda_enter (event->device, NULL) == 0)
         cudaEventDestroy (handle_of (event));
     free (event);
 }

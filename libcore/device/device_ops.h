@@ -81,6 +81,9 @@ struct device_ops {
     /* device_is_apart(). */
     bool apart;
 
+    /* device_queues().  NULL: 0. */
+    int (*queues) (const struct mg_device *device);
+
     /* True if device_reserve() allocates a block.  alloc() must then align to 256 bytes. */
     bool reserves;
 
@@ -207,6 +210,7 @@ struct mg_device {
     uint64_t captures; /* so far (graph.c) */
     struct queue *queue; /* host work; a wait on it is a wait on this device */
     struct progress *progress; /* of its streams, and of the host */
+    _Atomic int streams; /* of the front end, now */
     bool shares;         /* queue and progress are another device's */
     _Atomic uint64_t stream_waits, event_waits; /* of the host (device_waits()) */
     struct host_block *pinned; /* memory of device_host_alloc() */

@@ -71,6 +71,7 @@ struct queue {
     struct queue_lane *busy; /* lanes with work, in the order in which they got it */
     struct queue_explain explain; /* explain NULL: nobody can */
     struct queue_look look;       /* look NULL: no function */
+    int lookers;                  /* threads inside it */
     struct queue_access access; /* begin NULL: none is needed */
     struct mg_error failure;
 };
@@ -464,6 +465,8 @@ void queue_set_explain (struct queue *queue, const struct queue_explain *explain
 void queue_set_look (struct queue *queue, const struct queue_look *look)
 {
     pthread_mutex_lock (&queue->lock);
+    while (queue->lookers > 0)
+        pthread_cond_wait (&queue->finished, &queue->lock);
     queue->look = look ? *look : (struct queue_look){ NULL, NULL };
     pthread_mutex_unlock (&queue->lock);
 }
@@ -566,17 +569,31 @@ static void explain_wait (struct queue *queue, char *why, size_t max)
         explain.explain (explain.arg, why, max);
 }
 
+/* Call the look, which queue_set_look() leaves in place until the call has returned. */
+static int call_look (struct queue *queue, struct mg_error *found)
+{
+    struct queue_look look;
+    int rc;
+
+    pthread_mutex_lock (&queue->lock);
+    look = queue->look;
+    queue->lookers++;
+    pthread_mutex_unlock (&queue->lock);
+    rc = look.look ? look.look (look.arg, found) : 0;
+    pthread_mutex_lock (&queue->lock);
+    if (--queue->lookers == 0)
+        pthread_cond_broadcast (&queue->finished);
+    pthread_mutex_unlock (&queue->lock);
+    return rc;
+}
+
 /* Look for a failure, with which the queue fails. */
 static int look_around (struct queue *queue, struct mg_error *err)
 {
     char why[DESCRIBE_MAX], text[MG_ERROR_MAX];
     struct mg_error found = { "" };
-    struct queue_look look;
 
-    pthread_mutex_lock (&queue->lock);
-    look = queue->look;
-    pthread_mutex_unlock (&queue->lock);
-    if (!look.look || look.look (look.arg, &found) == 0)
+    if (call_look (queue, &found) == 0)
         return 0;
     explain_wait (queue, why, sizeof (why));
     snprintf (text, sizeof (text), "%.180s%s%s", found.text, why[0] ? ", during " : "", why);

@@ -176,7 +176,9 @@ struct queue_look {
     void *arg;
 };
 
-/* NULL: no function. */
+/* NULL: no function.  Waits until no thread is inside the function that was set before, so that its
+ * 'arg' may be freed afterwards.  Not to be called from a look.
+ */
 void queue_set_look (struct queue *queue, const struct queue_look *look);
 
 /* Functions that the communication thread calls before it polls work, and afterwards,

@@ -23,6 +23,7 @@ struct mg_stream *stream_create (struct mg_device *device, enum mg_stream_kind k
     }
     if (!(stream = device->ops->stream_create (device, kind, priority, name, err)))
         return NULL;
+    device->streams++;
     stream->device = device;
     stream->kind = kind;
     stream->place = progress_add_stream (device->progress);
@@ -95,6 +96,8 @@ void mg_stream_destroy (struct mg_stream *stream)
 {
     if (stream) {
         int saved_errno = errno;
+
+        stream->device->streams--;
         if (graph_capturing ())
             graph_refuse (NULL, "the end of stream %s", stream->name);
         wait_for_stream (stream, NULL);

@@ -314,6 +314,8 @@ void infer_describe (const struct infer *infer)
              report_allocated (s->job));
     if (session_device_line (s, device))
         fprintf (to, "%s\n", device);
+    if (*job_transport_note (s->job))
+        fprintf (to, "%s\n", job_transport_note (s->job));
     fflush (to);
 }
 

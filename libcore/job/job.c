@@ -170,6 +170,7 @@ static void make_monitor (struct job *job, const struct job_config *config)
         .rank = info->rank,
         .size = info->size,
         .warn_seconds = config->watch.warn_seconds,
+        .all_end = bootstrap_is_env (), // its end of a job is the end of one rank
         .tell = print_report,
         .end = end_job,
         .arg = job,
@@ -784,6 +785,24 @@ struct mg_device *job_device (const struct job *job)
 const char *job_device_note (const struct job *job)
 {
     return job->note.text[0] ? job->note.text : device_note (job->device);
+}
+
+const char *job_transport_note (const struct job *job)
+{
+    return comm_net_note (job->net);
+}
+
+int job_check_queues (const struct job *job, struct mg_error *err)
+{
+    int queues = device_queues (job->device), streams = device_streams (job->device);
+
+    if (job->groups_transfers || job_group_size (job, GROUP_PP) == 1 || queues == 0
+        || streams <= queues)
+        return 0;
+    return mg_error_set (err, EINVAL, "device %s: %d streams share %d queues, where a transfer "
+                         "that waits holds up others: set CUDA_DEVICE_MAX_CONNECTIONS to %d to 32, "
+                         "or leave out --overlap-p2p-communication", device_name (job->device),
+                         streams, queues, streams);
 }
 
 struct mg_device *job_host (const struct job *job)

@@ -143,6 +143,14 @@ struct mg_device *job_device (const struct job *job);
  */
 const char *job_device_note (const struct job *job);
 
+/* A line about the transport of data that users should read, "" if there is none. */
+const char *job_transport_note (const struct job *job);
+
+/* Check that each stream of the device has a hardware queue, where transfers of a pipeline wait on
+ * streams of their own.  Call it when all streams of a run are there.  -1, EINVAL and a text.
+ */
+int job_check_queues (const struct job *job, struct mg_error *err);
+
 /* The host device.  It has streams for the control communicator, and kernels for host memory, which
  * convert values that come from the device or go there.  Calls of these kernels need no stream and
  * are done on return.  Owned by the job.

@@ -196,6 +196,8 @@ static void read_hub (struct monitor *m, int h)
         m->out_have[h] = 0;
         if (msg->kind == MSG_BYE)
             m->hub_left = true;
+        if (msg->kind == MSG_TOLD)
+            m->config.end (m->config.arg, MONITOR_ABORT_CODE);
         if (msg->kind != MSG_ASK)
             continue;
         fill_state (m, &state);

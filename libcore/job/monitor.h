@@ -36,6 +36,7 @@ struct monitor_config {
      */
     void (*tell) (void *arg, const char *text);
     void (*end) (void *arg, int code);
+    bool all_end; /* end() ends this rank alone, so that every rank that lives calls it */
     void *arg;
 };
 

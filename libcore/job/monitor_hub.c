@@ -221,6 +221,10 @@ static void tell (struct monitor *m)
     if (t.fatal) {
         m->told = true;
         monitor_send_to_hubs (m, MSG_TOLD, NULL);
+        for (int i = 0; m->config.all_end && i < m->num_peers; i++) {
+            if (m->peer[i].fd >= 0 && m->peer[i].rank >= 0)
+                monitor_send (m->peer[i].fd, 0, MSG_TOLD, m->config.rank, NULL, NULL);
+        }
         m->config.end (m->config.arg, MONITOR_ABORT_CODE);
     }
 }

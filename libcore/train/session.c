@@ -147,6 +147,8 @@ int session_bind (struct session *s, struct mg_error *err)
     int64_t planned = memory_total (&s->memory) - memory_host (&s->memory)
                       - (int64_t)device_allocated (job_device (s->job));
 
+    if (job_check_queues (s->job, err) < 0)
+        return -1;
     if ((planned > 0 && device_reserve (job_device (s->job), (size_t)planned, err) < 0)
         || train_bind (p, err) < 0
         || !(s->state = state_create (p->model, p->buffers, p->main, p->optimizer, s->job, err)))

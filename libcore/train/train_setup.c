@@ -350,6 +350,8 @@ static void describe (struct train *t)
              (double)memory_activations (&t->session.memory) / (1 << 20));
     if (session_device_line (&t->session, device))
         fprintf (t->out, "%s\n", device);
+    if (*job_transport_note (t->session.job))
+        fprintf (t->out, "%s\n", job_transport_note (t->session.job));
     for (int part = 0; part < SPLIT_NUM_PARTS; part++) {
         if (t->evaluation.missing[part].text[0])
             fprintf (t->out, "no %s: %s\n", part == SPLIT_VALID ? "validation" : "test",

@@ -1,43 +1,29 @@
-/* nccl.cpp - the double of NCCL: ranks of one machine exchange through POSIX shared memory
+/* nccl.cpp - the double of NCCL: ranks of one machine exchange through memory that they share
  *
- * Each pair of ranks has a ring of bytes.  A call is one operation on its stream, and a thread of
- * its own runs it.  Calls of a communicator run in the order of enqueuing; those of a graph are
- * enqueued by its launch.  Each message begins
- * with what its sender calls: a receiver that calls something else fails the communicator, where
- * the real library would hang.  A sum begins at another rank for each slice, so it is not in rank
- * order.
+ * Each pair of ranks has a ring of bytes (nccl_link.h).  A call is one operation on its stream, and
+ * a thread of its own runs it.  Calls of a communicator run in the order of enqueuing; those of a
+ * graph are enqueued by its launch.  A message begins with what its sender calls: a receiver that
+ * calls something else fails the communicator, where the real library would hang.  A sum begins at
+ * another rank for each slice, so it is not in rank order.  A call holds multiprocessors until it
+ * ends: 16, or what the communicator's configuration or NCCL_MAX_CTAS says.
  */
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/random.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <string>
 #include <thread>
 
 #include <nccl.h>
 
+#include "tests/cuda/nccl_link.h"
 #include "tests/cuda/runtime.h"
 
-enum { MAX_RANKS = 64, RING = 1 << 16, SLICE = 256 };
-
-struct ring {
-    std::atomic<uint64_t> head, tail; /* bytes written, and read */
-    char data[RING];
-};
-struct shared {
-    std::atomic<int> came, failed, nranks;
-    std::atomic<int> pid[MAX_RANKS], finished[MAX_RANKS];
-    struct ring rings[]; /* from * nranks + to */
-};
+enum { SLICE = 256, LOOK_MS = 10, CTAS = 16 };
 
 /* What all ranks of a call must agree on; 'bytes' is of this message. */
 struct head {
@@ -55,10 +41,11 @@ struct message {
 
 struct ncclComm {
     int rank, n, device;
-    struct shared *shm;
-    size_t size;
+    bool blocking, finalized;
+    struct link_memory *shm;
     std::atomic<int> state, aborted;
     struct runtime_chain calls; /* in the order of enqueuing */
+    std::atomic<int64_t> looked; /* for ranks that are gone: when, in ms */
 };
 
 enum { ALLREDUCE, BROADCAST, REDUCE, ALLGATHER, REDUCESCATTER, ALLTOALL, POINT };
@@ -82,41 +69,103 @@ static size_t type_size (int type)
     return sizes[type];
 }
 
+/* --- what the program is told, and what it may call then --- */
+
+static void nap_us (int us)
+{
+    std::this_thread::sleep_for (std::chrono::microseconds (us));
+}
+
+/* MG_NCCL_HURT, "SIGNAL NUMBER FUNCTION": this process sends itself a signal in that call, and says
+ * when.
+ */
+static void hurt (const char *function)
+{
+    static const char *const text = getenv ("MG_NCCL_HURT");
+    static std::atomic<int> calls;
+    char name[64];
+    int number, call;
+
+    if (!text)
+        return;
+    if (sscanf (text, "%d %d %63s", &number, &call, name) != 3) {
+        fprintf (stderr, "nccl double: MG_NCCL_HURT=%s: want SIGNAL NUMBER FUNCTION\n", text);
+        exit (2);
+    }
+    if (strcmp (name, function) || ++calls != call)
+        return;
+    using namespace std::chrono;
+    fprintf (stderr, "nccl double: signal %d in %s at %lld ms\n", number, function,
+             (long long)duration_cast<milliseconds> (system_clock::now ().time_since_epoch ())
+                 .count ());
+    raise (number);
+}
+
+/* First of each function of the API; 'ends': it ends a communicator. */
+static void enter (const char *function, bool ends = false)
+{
+    hurt (function);
+    runtime_note_call (function, ends);
+}
+
+/* Last of each function: a failure that the program hears of. */
+static ncclResult_t leave (ncclResult_t e)
+{
+    if (e != ncclSuccess && e != ncclInProgress)
+        runtime_note_failure ();
+    return e;
+}
+
 static bool comm_fail (ncclComm *c, ncclResult_t why, const char *text)
 {
-    int good = ncclSuccess;
+    int now = c->state;
 
-    if (c->state.compare_exchange_strong (good, why))
-        fprintf (stderr, "nccl double: rank %d: %s\n", c->rank, text);
+    while (now == ncclSuccess || now == ncclInProgress)
+        if (c->state.compare_exchange_strong (now, why)) {
+            fprintf (stderr, "nccl double: rank %d: %s\n", c->rank, text);
+            break;
+        }
     return false;
+}
+
+static bool has_failed (const ncclComm *c)
+{
+    return c->state != ncclSuccess && c->state != ncclInProgress;
 }
 
 /* False if the communicator has failed, or a rank of it is gone. */
 static bool alive (ncclComm *c)
 {
-    if (c->aborted || c->state != ncclSuccess)
+    using namespace std::chrono;
+    int64_t now = duration_cast<milliseconds> (steady_clock::now ().time_since_epoch ()).count ();
+
+    if (c->aborted || has_failed (c))
         return false;
-    for (int r = 0; r < c->n; r++)
-        if (!c->shm->finished[r] && c->shm->pid[r] && kill (c->shm->pid[r], 0) && errno == ESRCH)
-            return comm_fail (c, ncclRemoteError, "a rank of the communicator is gone");
     if (c->shm->failed)
         return comm_fail (c, ncclRemoteError, "another rank failed");
+    if (now < c->looked + LOOK_MS)
+        return true;
+    c->looked = now;
+    if (link_find_gone (c->shm) >= 0)
+        return comm_fail (c, ncclRemoteError, "a rank of the communicator is gone");
     return true;
 }
 
+/* --- messages --- */
+
 /* Move what can be moved of one message.  True if some byte went. */
-static bool move (struct ring *ring, struct message *m, bool is_send)
+static bool move (struct link_ring *ring, struct message *m, bool is_send)
 {
     size_t total = sizeof m->head + m->head.bytes;
     bool moved = false;
 
     while (m->at < total) {
         bool in_head = m->at < sizeof m->head;
-        uint64_t h = ring->head, t = ring->tail, pos = (is_send ? h : t) % RING;
-        size_t room = is_send ? RING - (h - t) : h - t;
+        uint64_t h = ring->head, t = ring->tail, pos = (is_send ? h : t) % LINK_RING;
+        size_t room = is_send ? LINK_RING - (h - t) : h - t;
         char *p = in_head ? (char *)(is_send ? &m->head : &m->got) + m->at
                           : m->data + (m->at - sizeof m->head);
-        size_t k = std::min ({ room, RING - pos, (in_head ? sizeof m->head : total) - m->at });
+        size_t k = std::min ({ room, LINK_RING - pos, (in_head ? sizeof m->head : total) - m->at });
 
         if (k == 0)
             break;
@@ -141,7 +190,7 @@ static bool exchange (ncclComm *c, std::vector<message> &out, std::vector<messag
         for (int way = 0; way < 2; way++) {
             std::vector<bool> held (c->n);
             for (auto &m : way ? in : out) {
-                struct ring *ring = &c->shm->rings[way ? m.peer * c->n + c->rank
+                struct link_ring *ring = &c->shm->rings[way ? m.peer * c->n + c->rank
                                                        : c->rank * c->n + m.peer];
                 if (held[m.peer])
                     continue;
@@ -159,7 +208,7 @@ static bool exchange (ncclComm *c, std::vector<message> &out, std::vector<messag
         if (!moved && turn % 64 == 0 && !alive (c))
             return false;
         if (!moved)
-            std::this_thread::sleep_for (std::chrono::microseconds (20));
+            nap_us (20);
     }
 }
 
@@ -303,8 +352,8 @@ static ncclResult_t flush ()
                 runtime_allow (c->device);
                 run_calls (c, mine);
                 /* after a failure what is behind never runs, until the communicator is aborted */
-                while (c->state != ncclSuccess && !c->aborted)
-                    std::this_thread::sleep_for (std::chrono::milliseconds (1));
+                while (has_failed (c) && !c->aborted)
+                    nap_us (1000);
                 return cudaSuccess;
             },
             false, nullptr, &c->calls);
@@ -313,8 +362,9 @@ static ncclResult_t flush ()
     return ncclSuccess;
 }
 
-static ncclResult_t enqueue (struct call a)
+static ncclResult_t enqueue (const char *function, struct call a)
 {
+    enter (function);
     ncclResult_t e = ncclSuccess;
     ncclComm *c = a.comm;
     int kind = a.head.kind;
@@ -323,6 +373,8 @@ static ncclResult_t enqueue (struct call a)
         || a.head.op >= ncclNumOps || a.head.root < 0 || a.head.root >= c->n || a.peer < 0
         || a.peer >= c->n) {
         e = ncclInvalidArgument;
+    } else if (c->finalized) {
+        e = ncclInvalidUsage;
     } else if (c->state != ncclSuccess) {
         e = c->state == ncclInProgress ? ncclInvalidArgument : (ncclResult_t)(int)c->state;
     } else if (a.head.count) {
@@ -339,56 +391,101 @@ static ncclResult_t enqueue (struct call a)
     if (e != ncclSuccess) {
         if (depth && group_error == ncclSuccess)
             group_error = e;
-        return e;
+        return leave (e);
     }
     pending.push_back (a);
-    return depth ? ncclSuccess : flush ();
+    return depth ? ncclSuccess : leave (flush ());
 }
 
-static void join (ncclComm *c, std::string name)
-{
-    int fd = shm_open (name.c_str (), O_RDWR | O_CREAT, 0600), none = 0;
-    void *p = MAP_FAILED;
+/* --- beginnings and ends --- */
 
-    c->size = sizeof (struct shared) + sizeof (struct ring) * c->n * c->n;
-    if (fd >= 0 && ftruncate (fd, c->size) == 0)
-        p = mmap (NULL, c->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (fd >= 0)
-        close (fd);
-    if (p == MAP_FAILED) {
-        c->state = ncclSystemError;
-        return;
+static void join (ncclComm *c, ncclUniqueId id)
+{
+    static const char *const text[] = {
+        [ncclSuccess] = "", [ncclUnhandledCudaError] = "",
+        [ncclSystemError] = "the process that made the id is gone",
+        [ncclInternalError] = "", [ncclInvalidArgument] = "",
+        [ncclInvalidUsage] = "the rank is there already, or another one wants another number",
+        [ncclRemoteError] = "a rank of the communicator is gone",
+    };
+    ncclResult_t e = link_join (&id, c->rank, c->n, &c->aborted, &c->shm);
+    int now = ncclInProgress;
+
+    if (e != ncclSuccess)
+        comm_fail (c, e, text[e]);
+    else if (!c->aborted)
+        c->state.compare_exchange_strong (now, ncclSuccess);
+}
+
+/* Multiprocessors that a call holds.  The environment is stronger than the configuration. */
+static int choose_ctas (const ncclConfig_t *config)
+{
+    const char *most = getenv ("NCCL_MAX_CTAS");
+    int ctas = CTAS;
+
+    if (config && config->maxCTAs != NCCL_CONFIG_UNDEF_INT)
+        ctas = config->maxCTAs;
+    else if (config && config->minCTAs != NCCL_CONFIG_UNDEF_INT)
+        ctas = std::max (ctas, config->minCTAs);
+    return most ? atoi (most) : ctas;
+}
+
+/* Wait for the operations of this rank, then for those of all others. */
+static void finalize (ncclComm *c)
+{
+    int now = ncclInProgress;
+    bool all;
+
+    while (!runtime_done (runtime_chain_last (&c->calls))) {
+        if (!alive (c))
+            return;
+        nap_us (200);
     }
-    c->shm = (struct shared *)p;
-    if ((!c->shm->nranks.compare_exchange_strong (none, c->n) && none != c->n)
-        || c->shm->pid[c->rank].exchange (getpid ()) != 0) {
-        c->state = ncclInvalidUsage;
-        return;
+    c->shm->finished[c->rank] = 1;
+    do {
+        all = true;
+        for (int r = 0; r < c->n; r++)
+            all = all && c->shm->finished[r];
+        if (!all && !alive (c))
+            return;
+        if (!all)
+            nap_us (200);
+    } while (!all);
+    c->state.compare_exchange_strong (now, ncclSuccess);
+}
+
+static ncclResult_t begin_finalize (ncclComm *c)
+{
+    int now = ncclSuccess;
+
+    if (c->finalized)
+        return ncclInvalidUsage;
+    if (!c->state.compare_exchange_strong (now, ncclInProgress))
+        return now == ncclInProgress ? ncclInvalidArgument : (ncclResult_t)now;
+    c->finalized = true;
+    if (!c->blocking) {
+        std::thread (finalize, c).detach ();
+        return ncclInProgress;
     }
-    c->shm->came++;
-    while (c->shm->came < c->n && !c->aborted)
-        std::this_thread::sleep_for (std::chrono::microseconds (200));
-    shm_unlink (name.c_str ());
-    if (!c->aborted)
-        c->state = ncclSuccess;
+    finalize (c);
+    return (ncclResult_t)(int)c->state;
 }
 
 extern "C" {
 
 ncclResult_t ncclGetVersion (int *version)
 {
+    enter (__func__);
     if (!version)
-        return ncclInvalidArgument;
+        return leave (ncclInvalidArgument);
     *version = NCCL_VERSION_CODE;
     return ncclSuccess;
 }
 
 ncclResult_t ncclGetUniqueId (ncclUniqueId *id)
 {
-    if (!id)
-        return ncclInvalidArgument;
-    memset (id, 0, sizeof *id);
-    return getrandom (id, 16, 0) == 16 ? ncclSuccess : ncclSystemError;
+    enter (__func__);
+    return leave (id ? link_offer (id) : ncclInvalidArgument);
 }
 
 const char *ncclGetErrorString (ncclResult_t e)
@@ -410,26 +507,25 @@ const char *ncclGetLastError (ncclComm_t c)
 ncclResult_t ncclCommInitRankConfig (ncclComm_t *out, int n, ncclUniqueId id, int rank,
                                      ncclConfig_t *config)
 {
-    std::string name = "/mg-nccl-";
-    char hex[3];
-
-    if (!out || n < 1 || n > MAX_RANKS || rank < 0 || rank >= n
-        || (config && config->magic != 0xcafebeef))
-        return ncclInvalidArgument;
-    for (int i = 0; i < 16; i++)
-        name += (snprintf (hex, sizeof hex, "%02x", (unsigned char)id.internal[i]), hex);
+    enter ("ncclCommInitRankConfig");
+    if (!out || n < 1 || n > LINK_MAX_RANKS || rank < 0 || rank >= n
+        || (config && (config->magic != 0xcafebeef
+                       || (config->maxCTAs < 1 && config->maxCTAs != NCCL_CONFIG_UNDEF_INT))))
+        return leave (ncclInvalidArgument);
     ncclComm *c = new ncclComm ();
     c->rank = rank;
     c->n = n;
     c->device = runtime_device ();
+    c->calls.holds = choose_ctas (config);
+    c->blocking = !config || config->blocking != 0;
     c->state = ncclInProgress;
     *out = c;
-    if (config && config->blocking == 0) {
-        std::thread (join, c, name).detach ();
+    if (!c->blocking) {
+        std::thread (join, c, id).detach ();
         return ncclInProgress;
     }
-    join (c, name);
-    return (ncclResult_t)(int)c->state;
+    join (c, id);
+    return leave ((ncclResult_t)(int)c->state);
 }
 
 ncclResult_t ncclCommInitRank (ncclComm_t *out, int n, ncclUniqueId id, int rank)
@@ -439,43 +535,54 @@ ncclResult_t ncclCommInitRank (ncclComm_t *out, int n, ncclUniqueId id, int rank
 
 ncclResult_t ncclCommGetAsyncError (ncclComm_t c, ncclResult_t *e)
 {
+    enter (__func__);
     if (!c || !e)
-        return ncclInvalidArgument;
-    if (c->state == ncclSuccess)
+        return leave (ncclInvalidArgument);
+    if (c->state == ncclSuccess && !c->finalized)
         alive (c);
     *e = (ncclResult_t)(int)c->state;
+    leave (*e);
     return ncclSuccess;
 }
 
 ncclResult_t ncclCommFinalize (ncclComm_t c)
 {
+    enter (__func__, true);
+    return leave (c ? begin_finalize (c) : ncclInvalidArgument);
+}
+
+/* The memory of a communicator stays: a thread of it may still look. */
+ncclResult_t ncclCommDestroy (ncclComm_t c)
+{
+    enter (__func__, true);
     if (!c)
-        return ncclInvalidArgument;
+        return leave (ncclInvalidArgument);
+    if (!c->finalized && c->state == ncclSuccess)
+        begin_finalize (c);
+    while (c->finalized && c->state == ncclInProgress)
+        nap_us (200);
+    return leave ((ncclResult_t)(int)c->state);
+}
+
+/* Operations end without a result, and nobody waits for other ranks. */
+ncclResult_t ncclCommAbort (ncclComm_t c)
+{
+    enter (__func__, true);
+    if (!c)
+        return leave (ncclInvalidArgument);
+    c->aborted = 1;
     runtime_wait (runtime_chain_last (&c->calls));
     if (c->shm)
         c->shm->finished[c->rank] = 1;
     return ncclSuccess;
 }
 
-/* The memory of a communicator stays: a thread of it may still look. */
-ncclResult_t ncclCommDestroy (ncclComm_t c)
-{
-    return ncclCommFinalize (c);
-}
-
-ncclResult_t ncclCommAbort (ncclComm_t c)
-{
-    if (!c)
-        return ncclInvalidArgument;
-    c->aborted = 1;
-    return ncclCommFinalize (c);
-}
-
 #define NUMBER(function, field)                                                                    \
     ncclResult_t function (const ncclComm_t c, int *out)                                           \
     {                                                                                              \
+        enter (#function);                                                                         \
         if (!c || !out)                                                                            \
-            return ncclInvalidArgument;                                                            \
+            return leave (ncclInvalidArgument);                                                    \
         *out = c->field;                                                                           \
         return ncclSuccess;                                                                        \
     }
@@ -485,22 +592,24 @@ NUMBER (ncclCommUserRank, rank)
 
 ncclResult_t ncclGroupStart ()
 {
+    enter (__func__);
     depth++;
     return ncclSuccess;
 }
 
 ncclResult_t ncclGroupEnd ()
 {
+    enter (__func__);
     if (depth == 0)
-        return ncclInvalidUsage;
+        return leave (ncclInvalidUsage);
     if (--depth)
         return ncclSuccess;
     ncclResult_t e = group_error;
     group_error = ncclSuccess;
     if (e == ncclSuccess)
-        return flush ();
+        return leave (flush ());
     pending.clear ();
-    return e;
+    return leave (e);
 }
 
 #define HEAD(kind, op, root) { kind, type, op, root, count, 0 }
@@ -508,48 +617,48 @@ ncclResult_t ncclGroupEnd ()
 ncclResult_t ncclAllReduce (const void *in, void *out, size_t count, ncclDataType_t type,
                             ncclRedOp_t op, ncclComm_t c, cudaStream_t s)
 {
-    return enqueue ({ c, s, HEAD (ALLREDUCE, op, 0), false, 0, in, out });
+    return enqueue (__func__, { c, s, HEAD (ALLREDUCE, op, 0), false, 0, in, out });
 }
 
 ncclResult_t ncclReduce (const void *in, void *out, size_t count, ncclDataType_t type,
                          ncclRedOp_t op, int root, ncclComm_t c, cudaStream_t s)
 {
-    return enqueue ({ c, s, HEAD (REDUCE, op, root), false, 0, in, out });
+    return enqueue (__func__, { c, s, HEAD (REDUCE, op, root), false, 0, in, out });
 }
 
 ncclResult_t ncclBroadcast (const void *in, void *out, size_t count, ncclDataType_t type, int root,
                             ncclComm_t c, cudaStream_t s)
 {
-    return enqueue ({ c, s, HEAD (BROADCAST, 0, root), false, 0, in, out });
+    return enqueue (__func__, { c, s, HEAD (BROADCAST, 0, root), false, 0, in, out });
 }
 
 ncclResult_t ncclReduceScatter (const void *in, void *out, size_t count, ncclDataType_t type,
                                 ncclRedOp_t op, ncclComm_t c, cudaStream_t s)
 {
-    return enqueue ({ c, s, HEAD (REDUCESCATTER, op, 0), false, 0, in, out });
+    return enqueue (__func__, { c, s, HEAD (REDUCESCATTER, op, 0), false, 0, in, out });
 }
 
 ncclResult_t ncclAllGather (const void *in, void *out, size_t count, ncclDataType_t type,
                             ncclComm_t c, cudaStream_t s)
 {
-    return enqueue ({ c, s, HEAD (ALLGATHER, 0, 0), false, 0, in, out });
+    return enqueue (__func__, { c, s, HEAD (ALLGATHER, 0, 0), false, 0, in, out });
 }
 
 ncclResult_t ncclAlltoAll (const void *in, void *out, size_t count, ncclDataType_t type,
                            ncclComm_t c, cudaStream_t s)
 {
-    return enqueue ({ c, s, HEAD (ALLTOALL, 0, 0), false, 0, in, out });
+    return enqueue (__func__, { c, s, HEAD (ALLTOALL, 0, 0), false, 0, in, out });
 }
 
 ncclResult_t ncclSend (const void *in, size_t count, ncclDataType_t type, int peer, ncclComm_t c,
                        cudaStream_t s)
 {
-    return enqueue ({ c, s, HEAD (POINT, 0, 0), true, peer, in, NULL });
+    return enqueue (__func__, { c, s, HEAD (POINT, 0, 0), true, peer, in, NULL });
 }
 
 ncclResult_t ncclRecv (void *out, size_t count, ncclDataType_t type, int peer, ncclComm_t c,
                        cudaStream_t s)
 {
-    return enqueue ({ c, s, HEAD (POINT, 0, 0), false, peer, NULL, out });
+    return enqueue (__func__, { c, s, HEAD (POINT, 0, 0), false, peer, NULL, out });
 }
 }

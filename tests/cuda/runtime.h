@@ -4,7 +4,7 @@
  * code that was compiled against the toolkit's headers runs with it unchanged.  Its parts:
  * runtime_device.cpp (devices, errors), runtime_memory.cpp, runtime_queue.cpp (operations and
  * the threads that run them), runtime_copy.cpp, runtime_stream.cpp (streams, events, launches),
- * runtime_graph.cpp (captures and graphs).
+ * runtime_graph.cpp (captures and graphs), runtime_end.cpp (what is called after a failure).
  * A function of the API that no part has ends the process with one line that names it.
  *
  * Environment, read at the first call:
@@ -22,9 +22,23 @@
  *     MG_CUDA_DRIVER       13000: version of the driver, 0: none is installed
  *     MG_CUDA_RUNTIME      13000: version that the library says it has
  *     MG_CUDA_CONNECTIONS  what CUDA_DEVICE_MAX_CONNECTIONS must be at the first call
+ *     CUDA_DEVICE_MAX_CONNECTIONS  hardware queues of a device, 1 to 32.  Streams take turns in
+ *                          having one, so more streams than queues share them.  What is behind an
+ *                          operation in its queue waits until the operation is done.  Not set or
+ *                          0: a queue for each stream, so that more orders are possible
+ *     MG_CUDA_QUEUES       hardware queues, whatever that variable says
+ *     MG_CUDA_MULTIPROCESSORS  132: multiprocessors of each device.  A call of NCCL holds as many
+ *                          as its communicator may use until it ends, and waits until so many are
+ *                          free.  Other work of the device wants one that is free
  *     MG_CUDA_COUNT        a file that gets a line when the process ends: how often memory of
  *                          devices and of the host was allocated, attributes asked for, and
  *                          streams of high priority made
+ *     MG_CUDA_END          a file that gets a line, the process and the function, for each call of
+ *                          CUDA or NCCL after NCCL has told the program of a failure, for each
+ *                          end of a communicator, and for an exit() after a failure
+ *     MG_NCCL_HURT         "SIGNAL NUMBER FUNCTION": the process sends itself the signal in that
+ *                          call of this function of NCCL, 1 is the first, and writes a line with
+ *                          the time since 1970 to the error output before
  *     MG_CUDA_NO_KEYS      set: no protection keys, as on a processor that has none; then the host,
  *                          and kernels of another device, can touch a device's memory unseen
  *
@@ -41,7 +55,7 @@
 
 #include <cuda_runtime_api.h>
 
-enum { RUNTIME_MAX_DEVICES = 8 };
+enum { RUNTIME_MAX_DEVICES = 8, RUNTIME_MAX_QUEUES = 32 };
 
 /* Devices and errors. */
 
@@ -49,6 +63,7 @@ struct runtime_settings {
     int devices, capability, driver, runtime; /* capability: 90 is 9.0 */
     size_t memory, held; /* bytes of each device, and what others hold besides */
     int idle_ms;
+    int queues, multiprocessors; /* of each device; queues 0: one for each stream */
     bool no_keys;
     enum { LAST, LAZY, FIRST, RANDOM } order;
     unsigned seed;
@@ -69,6 +84,13 @@ cudaError_t runtime_return (cudaError_t error);
 /* The error of a kernel that failed; the device never gets rid of it. */
 cudaError_t runtime_sticky (int device);
 void runtime_set_sticky (int device, cudaError_t error);
+
+/* For MG_CUDA_END: a call of NCCL, and whether it ends a communicator; a function of CUDA, by an
+ * address in it; and that the program has been told of a failure.
+ */
+void runtime_note_call (const char *function, bool ends);
+void runtime_note_caller (const void *address);
+void runtime_note_failure ();
 
 /* Print a line and end the process: the program called what the double does not have. */
 extern "C" void runtime_missing (const char *function) __attribute__ ((noreturn));
@@ -123,6 +145,7 @@ struct runtime_op {
     int device;
     bool on_host; /* a host function */
     bool apart;   /* of a chain: a thread of its own runs it once it is ready */
+    int holds;    /* multiprocessors, from its beginning to its end; only where 'apart' is set */
     int priority;
     uint64_t number; /* order of issue */
     int unmet = 0;   /* operations that must be done before */
@@ -147,6 +170,7 @@ struct CUstream_st {
     int device;
     bool blocking, legacy;
     int priority;
+    int queue; /* of the device's hardware queues, where these are limited */
     unsigned flags;
     runtime_ref last; /* issued last; guarded by the lock of the queues */
     struct runtime_captured captured;
@@ -163,6 +187,7 @@ void runtime_stream_destroy (struct CUstream_st *stream);
  */
 struct runtime_chain {
     runtime_ref last; /* guarded by the lock of the queues */
+    int holds;        /* multiprocessors that each of them holds until it ends */
 };
 
 /* Issue 'run' on a stream; 'also' is one more operation that must be done before, or NULL.  If the

@@ -55,6 +55,9 @@ static struct runtime_settings read_settings ()
     s.memory = (size_t)read_number ("MG_CUDA_MEMORY_MIB", 1024, 1, 65536) << 20;
     s.held = (size_t)read_number ("MG_CUDA_HELD_MIB", 0, 0, 65536) << 20;
     s.idle_ms = read_number ("MG_CUDA_IDLE_MS", 20, 0, 60000);
+    s.queues = read_number ("CUDA_DEVICE_MAX_CONNECTIONS", 0, 0, RUNTIME_MAX_QUEUES);
+    s.queues = read_number ("MG_CUDA_QUEUES", s.queues, 0, RUNTIME_MAX_QUEUES);
+    s.multiprocessors = read_number ("MG_CUDA_MULTIPROCESSORS", 132, 1, 1000);
     s.no_keys = getenv ("MG_CUDA_NO_KEYS");
     if (capability && sscanf (capability, "%d.%d", &major, &minor) != 2) {
         fprintf (stderr, "cuda double: MG_CUDA_CAPABILITY=%s: want MAJOR.MINOR\n", capability);
@@ -100,6 +103,7 @@ cudaError_t runtime_enter ()
 {
     cudaError_t e = check_driver ();
 
+    runtime_note_caller (__builtin_return_address (0));
     return e != cudaSuccess ? e : runtime_sticky (current);
 }
 
@@ -265,7 +269,7 @@ cudaError_t cudaDeviceGetAttribute (int *value, cudaDeviceAttr attribute, int de
         *value = 32;
         break;
     case cudaDevAttrMultiProcessorCount:
-        *value = 4;
+        *value = runtime_settings ()->multiprocessors;
         break;
     case cudaDevAttrMaxThreadsPerMultiProcessor:
         *value = 2048;
@@ -308,7 +312,7 @@ cudaError_t cudaGetDeviceProperties (cudaDeviceProp *prop, int device)
     prop->major = s->capability / 10;
     prop->minor = s->capability % 10;
     prop->totalGlobalMem = s->memory + s->held;
-    prop->multiProcessorCount = 4;
+    prop->multiProcessorCount = s->multiprocessors;
     prop->warpSize = 32;
     prop->maxThreadsPerBlock = 1024;
     prop->maxThreadsPerMultiProcessor = 2048;

@@ -2,9 +2,12 @@
  *
  * An operation is ready when all before it are done.  A queue has one thread, and runs one
  * operation at a time: so all orders of operations are possible, but no two of one device overlap.
+ * If hardware queues are limited, an operation also comes after the one that its hardware queue was
+ * given before, whatever the streams.
  */
 
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <random>
@@ -30,6 +33,10 @@ static struct state {
     struct CUstream_st legacy[RUNTIME_MAX_DEVICES];
     std::vector<runtime_ref> left[RUNTIME_MAX_DEVICES]; /* of blocking streams now destroyed */
     std::map<uint64_t, runtime_ref> open[RUNTIME_MAX_DEVICES]; /* issued and not done */
+    runtime_ref issued_last[RUNTIME_MAX_DEVICES][RUNTIME_MAX_QUEUES]; /* to a hardware queue */
+    int next_queue[RUNTIME_MAX_DEVICES]; /* of the next stream */
+    int held[RUNTIME_MAX_DEVICES];       /* multiprocessors, by operations that run apart */
+    std::deque<runtime_ref> starved[RUNTIME_MAX_DEVICES]; /* ready ones that want more of them */
     uint64_t issued;
     int waiting; /* threads that wait for an operation now, or have asked for one */
     std::mt19937 random;
@@ -50,12 +57,20 @@ static void start ()
     }
 }
 
+static int num_free (int device)
+{
+    return runtime_settings ()->multiprocessors - own->held[device];
+}
+
 /* The ready operation to run now, NULL if none should. */
 static runtime_ref choose (struct queue *q)
 {
     auto order = runtime_settings ()->order;
     runtime_ref best;
 
+    if (!q->ready.empty () && !q->ready.begin ()->second->on_host
+        && num_free (q->ready.begin ()->second->device) == 0)
+        return nullptr;
     if (order == runtime_settings::FIRST) {
         for (auto &i : q->ready)
             if (!best || i.second->priority < best->priority)
@@ -85,10 +100,23 @@ static struct queue *queue_of (const runtime_ref &op)
 
 static void run_apart (runtime_ref op);
 
+/* Start what waits for multiprocessors, in the order of becoming ready. */
+static void start_apart (int device)
+{
+    auto &starved = own->starved[device];
+
+    while (!starved.empty () && starved.front ()->holds <= num_free (device)) {
+        own->held[device] += starved.front ()->holds;
+        std::thread (run_apart, starved.front ()).detach ();
+        starved.pop_front ();
+    }
+}
+
 static void make_ready (const runtime_ref &op)
 {
     if (op->apart) {
-        std::thread (run_apart, op).detach ();
+        own->starved[op->device].push_back (op);
+        start_apart (op->device);
         return;
     }
     struct queue *q = queue_of (op);
@@ -106,6 +134,11 @@ static void finish (const runtime_ref &op)
     op->run = nullptr;
     op->before.clear ();
     own->open[op->device].erase (op->number);
+    if (op->holds) {
+        own->held[op->device] -= op->holds;
+        start_apart (op->device);
+        own->queues[op->device].work.notify_all ();
+    }
     for (auto &next : op->next)
         if (--next->unmet == 0)
             make_ready (next);
@@ -189,10 +222,21 @@ static runtime_ref make (std::function<cudaError_t ()> run, int device, bool on_
     return op;
 }
 
+/* The operation comes after what its hardware queue was given before. */
+static void enter_hardware (const runtime_ref &op, struct CUstream_st *stream)
+{
+    if (runtime_settings ()->queues == 0)
+        return;
+    auto &last = own->issued_last[stream->device][stream->queue];
+    add_before (op, last);
+    last = op;
+}
+
 /* The operation comes after all that its stream was given, and is now what was given last. */
 static void follow (const runtime_ref &op, struct CUstream_st *stream)
 {
     add_before (op, stream->last);
+    enter_hardware (op, stream);
     if (stream->legacy) {
         for (auto other : own->streams)
             if (other->blocking && other->device == stream->device)
@@ -221,6 +265,7 @@ static void add_to_chain (const runtime_ref &op, struct runtime_chain *chain)
     if (!chain)
         return;
     op->apart = true;
+    op->holds = chain->holds;
     add_before (op, chain->last);
     chain->last = op;
 }
@@ -257,6 +302,8 @@ runtime_ref runtime_submit_nodes (struct CUstream_st *stream,
         for (int i : node.before)
             add_before (op, ops[i]);
         add_to_chain (op, node.chain);
+        if (runtime_settings ()->queues == 1 && !ops.empty ())
+            add_before (op, ops.back ());
         ops.push_back (op);
     }
     runtime_ref last = make (nullptr, stream->device, false, stream->priority);
@@ -264,6 +311,8 @@ runtime_ref runtime_submit_nodes (struct CUstream_st *stream,
     for (auto &op : ops)
         add_before (last, op);
     stream->last = last;
+    if (runtime_settings ()->queues)
+        own->issued_last[stream->device][stream->queue] = last;
     issue (first);
     for (auto &op : ops)
         issue (op);
@@ -356,6 +405,8 @@ struct CUstream_st *runtime_stream_create (int device, bool blocking, int priori
     stream->device = device;
     stream->blocking = blocking;
     stream->priority = priority;
+    if (runtime_settings ()->queues)
+        stream->queue = own->next_queue[device]++ % runtime_settings ()->queues;
     own->streams.insert (stream);
     return stream;
 }

@@ -457,6 +457,61 @@ static void failures_found (void)
     queue_destroy (queue);
 }
 
+/* A look that stays inside until it may leave. */
+struct slow_look {
+    struct queue *queue;
+    _Atomic bool inside, may_leave, left;
+    bool was_left; /* when queue_set_look() came back */
+};
+
+static int look_slowly (void *arg, struct mg_error *err)
+{
+    struct slow_look *l = arg;
+
+    l->inside = true;
+    while (!l->may_leave)
+        sched_yield ();
+    l->left = true;
+    return mg_error_set (err, ENXIO, "found");
+}
+
+static void *take_look_away (void *arg)
+{
+    struct slow_look *l = arg;
+
+    queue_set_look (l->queue, NULL);
+    l->was_left = l->left;
+    return NULL;
+}
+
+static void *wait_and_look (void *arg)
+{
+    struct slow_look *l = arg;
+    struct coming c = { .queue = l->queue };
+
+    queue_wait_for (l->queue, &(struct queue_wait){ look, &c, "the moon" }, NULL);
+    return NULL;
+}
+
+static void look_taken_away (void)
+{
+    static const struct timespec nap = { .tv_nsec = 50000000 };
+    struct slow_look l = { .queue = queue_create (PATIENCE, NULL) };
+    pthread_t waits, takes;
+
+    queue_set_look (l.queue, &(struct queue_look){ look_slowly, &l });
+    pthread_create (&waits, NULL, wait_and_look, &l);
+    while (!l.inside)
+        sched_yield ();
+    pthread_create (&takes, NULL, take_look_away, &l);
+    nanosleep (&nap, NULL);
+    l.may_leave = true;
+    pthread_join (takes, NULL);
+    pthread_join (waits, NULL);
+    ok (l.was_left, "the function is taken away once no thread is inside");
+    queue_destroy (l.queue);
+}
+
 /* --- a source --- */
 
 /* A pipe, whose bytes are news for work in the order of the bytes. */
@@ -587,6 +642,7 @@ int main (void)
     waits_seen ();
     wait_for ();
     failures_found ();
+    look_taken_away ();
     sleeps_on_a_source ();
     test_badparam ();
     return done_testing ();
