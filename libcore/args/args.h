@@ -204,6 +204,7 @@ struct train_args {
     const char *device;  /* NULL: the CPU */
     int device_reserve_mib;
     const char *backend; /* NULL: the best that there is */
+    const char *nccl_config;
     const char *args_file;
     bool strict; /* ---strict-arguments: args/other.h accepts no argument */
     bool brief;   /* the command line may have short names */

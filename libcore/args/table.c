@@ -559,6 +559,8 @@ const struct train_arg train_arg_table[] = {
               "what ranks talk through: mpi, ucx, or nccl with --device cuda (default: nccl with "
               "--device cuda, else mpi if it is there; gloo, and nccl without a GPU, mean the "
               "default)"),
+    TEXT_ROW ("nccl-communicator-config-path", nccl_config, NULL, "FILE",
+              "settings of NCCL for the communicators of each group, in YAML"),
     TEXT_ROW ("args-file", args_file, NULL, "FILE",
               "read arguments from FILE; those of the command line win"),
     FLAG_ROW ("strict-arguments", strict,

@@ -97,6 +97,7 @@ struct mg_comm *comm_create (struct comm_net *net, const struct comm_config *con
         .name = config->name, .size = config->size, .rank = config->rank,
         .tasks = config->tasks, .tag = config->tag,
         .offered = config->offered ? config->offered : no_offer, .arg = config->arg,
+        .settings = config->settings,
     };
     struct mg_comm *comm;
 

@@ -34,6 +34,7 @@ struct nccl_comm {
     int ordinal;   /* of CUDA */
     void *scratch; /* of device memory: barriers use the first byte */
     char name[32];
+    struct nccl_settings settings; /* that the user has set */
 };
 
 /* 0 if rc is ncclSuccess or ncclInProgress.  Else -1 with EIO and "WHAT: NCCL's text"; the net has

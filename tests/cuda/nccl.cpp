@@ -385,6 +385,26 @@ const char *ncclGetLastError (ncclComm_t c)
     return c && c->state != ncclInProgress ? ncclGetErrorString ((ncclResult_t)(int)c->state) : "";
 }
 
+/* The ranges of the real library; MG_NCCL_LOG=FILE: a line of what is set. */
+static ncclResult_t check_config (const ncclConfig_t *config)
+{
+    const int unset = NCCL_CONFIG_UNDEF_INT;
+    const int cga = config->cgaClusterSize, least = config->minCTAs, most = config->maxCTAs;
+    const char *path = getenv ("MG_NCCL_LOG");
+
+    if (config->magic != 0xcafebeef || (cga != unset && (cga < 0 || cga > 8))
+        || (least != unset && least < 1) || (most != unset && most < 1)
+        || (least != unset && most != unset && least > most))
+        return ncclInvalidArgument;
+    if (FILE *log = path ? fopen (path, "a") : NULL) {
+        fprintf (log, "%s: cga %d ctas %d-%d net %s\n", config->commName ? config->commName : "-",
+                 cga == unset ? -1 : cga, least == unset ? -1 : least, most == unset ? -1 : most,
+                 config->netName ? config->netName : "-");
+        fclose (log);
+    }
+    return ncclSuccess;
+}
+
 ncclResult_t ncclCommInitRankConfig (ncclComm_t *out, int n, ncclUniqueId id, int rank,
                                      ncclConfig_t *config)
 {
@@ -392,7 +412,7 @@ ncclResult_t ncclCommInitRankConfig (ncclComm_t *out, int n, ncclUniqueId id, in
     char hex[3];
 
     if (!out || n < 1 || n > MAX_RANKS || rank < 0 || rank >= n
-        || (config && config->magic != 0xcafebeef))
+        || (config && check_config (config) != ncclSuccess))
         return ncclInvalidArgument;
     for (int i = 0; i < 16; i++)
         name += (snprintf (hex, sizeof hex, "%02x", (unsigned char)id.internal[i]), hex);
