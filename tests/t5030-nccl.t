@@ -32,8 +32,36 @@ run env MG_CUDA_DEVICES=2 megatron launch -n 2 "${one[@]}" --device cuda --distr
 is "$status" 0 "two ranks train" || diag "$err"
 ok "! grep -q 'change nothing here' <<<\"\$out\"" "--distributed-backend nccl is meant"
 
-# ---- --device auto
+# ---- settings of NCCL
+cat >nccl.yaml <<'END'
+tp:
+  cga_cluster_size: 2
+  max_ctas: 4
+dp_cp: { min_ctas: 3, net_name: socket }
+END
 short=("${one[@]}" --train-iters 1)
+run env MG_CUDA_DEVICES=2 MG_NCCL_LOG="$PWD/nccl.log" megatron launch -n 2 "${short[@]}" \
+    --device cuda --tensor-model-parallel-size 2 --nccl-communicator-config-path nccl.yaml
+is "$status" 0 "a run with a file of settings" || diag "$err"
+is "$(grep '^tp:' nccl.log | sort -u)" "tp: cga 2 ctas -1-4 net -" "which its group gets"
+is "$(grep -v '^tp:' nccl.log | grep -v 'cga -1 ctas -1-32 net -')" "" "and no other one"
+sed 's/max_ctas: 4/max_ctas: 40/' nccl.yaml >large.yaml
+run env MG_CUDA_DEVICES=2 MG_CUDA_MULTIPROCESSORS=30 megatron launch -n 2 "${short[@]}" \
+    --device cuda --tensor-model-parallel-size 2 --nccl-communicator-config-path large.yaml
+like "$status $err" "^[1-9].*NCCL: max_ctas of tp is 40: want at most [0-9]*, since kernels and" \
+    "more thread blocks than the GPU has room for are refused"
+run megatron launch -n 2 "${short[@]}" --nccl-communicator-config-path nccl.yaml
+like "$status $out" "^0 .*--nccl-communicator-config-path has no effect without --device cuda" \
+    "on the CPU it changes nothing, as a line says"
+sed -i 's/max_ctas/max_cta/' nccl.yaml
+for command in "megatron plan check -- ${short[*]:2}" "megatron launch -n 2 ${short[*]}"; do
+    run $command --device cuda --nccl-communicator-config-path nccl.yaml
+    ok "[ $status != 0 ]" "a wrong setting: ${command:0:20}"
+    like "$err$out" "--nccl-communicator-config-path: nccl.yaml:3: tp: there is no setting \"max_cta\", want cga_cluster_size, min_ctas, max_ctas, net_name or is_high_priority_stream" \
+        "is refused with file, line and what is allowed"
+done
+
+# ---- --device auto
 run env MG_CUDA_DEVICES=2 megatron launch -n 2 "${short[@]}" --device auto
 is "$status" 0 "--device auto with a GPU for each of two ranks" || diag "$err"
 like "$out" "device cuda:0: " "is the GPU, as a line says"

@@ -205,6 +205,7 @@ struct train_args {
     int device_reserve_mib;
     bool deterministic; /* sums over NCCL in rank order */
     const char *backend; /* NULL: the best that there is */
+    const char *nccl_config;
     const char *args_file;
     bool strict; /* ---strict-arguments: args/other.h accepts no argument */
     bool brief;   /* the command line may have short names */

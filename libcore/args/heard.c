@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "libcore/data/split.h"
+#include "libcore/device/device.h"
 #include "libcore/optim/lr.h"
 #include "libcore/args/heard.h"
 
@@ -166,6 +167,12 @@ static bool has_graphs (const struct train_args *args, const struct geometry *g)
     (void)g;
     return strcmp (args->graphs.impl, "none") != 0 || args->graphs.enable
            || args->graphs.external || args->graphs.scope.count > 0;
+}
+
+static bool may_have_nccl (const struct train_args *args, const struct geometry *g)
+{
+    (void)g;
+    return args->device && !device_is_named (args->device, "cpu");
 }
 
 static bool has_tensorboard (const struct train_args *args, const struct geometry *g)
@@ -349,6 +356,7 @@ static const struct {
     { has_shards, "without --use-distributed-optimizer", "ddp-pad-buckets-for-high-nccl-busbw" },
     { chooses_granularity, "with --recompute-activations", "recompute-granularity" },
     { has_graphs, "without --cuda-graph-impl", "cuda-graph-modules cuda-graph-warmup-steps" },
+    { may_have_nccl, "without --device cuda", "nccl-communicator-config-path" },
     { has_tensorboard, "without --tensorboard-dir",
       "moe-per-layer-logging "
       "tensorboard-log-interval tensorboard-queue-size log-timers-to-tensorboard "

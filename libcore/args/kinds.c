@@ -217,7 +217,6 @@ const struct args_other args_other_table[] = {
     NEEDLESS ("pipeline-model-parallel-comm-backend", VALUE, transport),
     NEEDLESS ("disable-gloo-process-groups", FLAG, transport),
     NEEDLESS ("tp-comm-bootstrap-backend", VALUE, transport),
-    NEEDLESS ("nccl-communicator-config-path", VALUE, nccl),
     NEEDLESS ("use-nccl-ub", FLAG, nccl),
     NEEDLESS ("disable-symmetric-registration", FLAG, nccl),
     NEEDLESS ("use-sharp", FLAG, nccl),

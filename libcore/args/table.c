@@ -562,6 +562,8 @@ const struct train_arg train_arg_table[] = {
     FLAG_ROW ("deterministic-mode", deterministic,
               "sums over ranks in rank order through NCCL, too, with the bits of the other "
               "transports"),
+    TEXT_ROW ("nccl-communicator-config-path", nccl_config, NULL, "FILE",
+              "settings of NCCL for the communicators of each group, in YAML"),
     TEXT_ROW ("args-file", args_file, NULL, "FILE",
               "read arguments from FILE; those of the command line win"),
     FLAG_ROW ("strict-arguments", strict,

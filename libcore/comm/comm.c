@@ -98,6 +98,7 @@ struct mg_comm *comm_create (struct comm_net *net, const struct comm_config *con
         .tasks = config->tasks, .tag = config->tag,
         .offered = config->offered ? config->offered : no_offer, .arg = config->arg,
         .ordered = net->ordered_sums,
+        .settings = config->settings,
     };
     struct mg_comm *comm;
 

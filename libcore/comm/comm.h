@@ -81,6 +81,7 @@ struct comm_config {
     int (*offered) (void *arg, int member, void *data, size_t max, size_t *len,
                     struct mg_error *err);
     void *arg; /* only used by comm_create() */
+    const struct nccl_settings *settings; /* as in comm_ops.h; NULL: none */
     /* A communicator of the same members in the same order, whose connection the new one uses
      * too; NULL: none.  The new one has its own name and statistics, and must be destroyed first.
      * One of the two may be a data and the other a control communicator: the communication thread

@@ -259,6 +259,21 @@ static int find_ordinal (struct nccl_comm *c, struct mg_error *err)
     return nccl_enter (c, err);
 }
 
+/* What is not set stays NCCL's.  NCCL reads the name while the communicator is made. */
+static void apply_settings (ncclConfig_t *config, const struct nccl_settings *s)
+{
+    if (s->cga_cluster_size != NCCL_UNSET)
+        config->cgaClusterSize = s->cga_cluster_size;
+    if (s->min_ctas != NCCL_UNSET)
+        config->minCTAs = s->min_ctas;
+    if (s->max_ctas != NCCL_UNSET)
+        config->maxCTAs = s->max_ctas;
+    else if (config->maxCTAs < s->min_ctas)
+        config->maxCTAs = s->min_ctas;
+    if (s->net_name[0])
+        config->netName = s->net_name;
+}
+
 static int connect_comm (struct nccl_comm *c, const struct comm_group *group, struct mg_error *err)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -272,6 +287,12 @@ static int connect_comm (struct nccl_comm *c, const struct comm_group *group, st
     config.blocking = 0;
     config.commName = c->name;
     config.maxCTAs = c->net->ctas;
+    if (group->settings) {
+        c->settings = *group->settings;
+        if (nccl_check_settings (c, err) < 0)
+            return -1;
+        apply_settings (&config, &c->settings);
+    }
     rc = ncclCommInitRankConfig (&c->comm, c->size, id, c->rank, &config);
     return nccl_settle (c, what, rc, err);
 }

@@ -40,41 +40,54 @@ static int read_variable (const struct nccl_net *net, const char *name, int *val
 }
 
 /* -1 and a text if 'ctas', which 'name' asks for, are too many. */
-static int check_asked (const struct nccl_net *net, const char *name, int ctas, int share,
-                        int multiprocessors, struct mg_error *err)
+static int check_asked (const struct nccl_net *net, const char *name, int ctas,
+                        struct mg_error *err)
 {
-    if (ctas <= share)
+    if (ctas <= net->share)
         return 0;
     return net->host->error_set (err, EINVAL, "NCCL: %s is %d: want at most %d, since kernels and "
                                  "the communicators of this rank (%d) share %d multiprocessors",
-                                 name, ctas, share, net->num_comms, multiprocessors);
+                                 name, ctas, net->share, net->num_comms, net->multiprocessors);
+}
+
+int nccl_check_settings (const struct nccl_comm *c, struct mg_error *err)
+{
+    char name[80];
+
+    snprintf (name, sizeof (name), "min_ctas of %s", c->name);
+    if (check_asked (c->net, name, c->settings.min_ctas, err) < 0)
+        return -1;
+    snprintf (name, sizeof (name), "max_ctas of %s", c->name);
+    return check_asked (c->net, name, c->settings.max_ctas, err);
 }
 
 int nccl_share_ctas (struct nccl_net *net, const struct mg_stream *stream, struct mg_error *err)
 {
-    int ordinal = 0, multiprocessors = 0, most, least, share;
+    int ordinal = 0, most, least, share;
     cudaError_t rc = cudaStreamGetDevice (net->host->native (stream), &ordinal);
 
     if (rc == cudaSuccess)
-        rc = cudaDeviceGetAttribute (&multiprocessors, cudaDevAttrMultiProcessorCount, ordinal);
+        rc = cudaDeviceGetAttribute (&net->multiprocessors, cudaDevAttrMultiProcessorCount,
+                                     ordinal);
     if (rc != cudaSuccess)
         return net->host->error_set (err, EIO, "NCCL: the GPU's multiprocessors: %s",
                                      cudaGetErrorString (rc));
     if (read_variable (net, "NCCL_MAX_CTAS", &most, err) < 0
         || read_variable (net, "NCCL_MIN_CTAS", &least, err) < 0)
         return -1;
-    share = (multiprocessors - FOR_KERNELS) / (net->num_comms > 0 ? net->num_comms : 1);
+    share = (net->multiprocessors - FOR_KERNELS) / (net->num_comms > 0 ? net->num_comms : 1);
+    net->share = share;
     if (share < 1)
         return net->host->error_set (err, EINVAL, "NCCL: kernels and the communicators of this rank "
                                      "(%d) need a multiprocessor each, and the GPU has %d",
-                                     net->num_comms, multiprocessors);
-    if (check_asked (net, "NCCL_MAX_CTAS", most, share, multiprocessors, err) < 0
-        || check_asked (net, "NCCL_MIN_CTAS", least, share, multiprocessors, err) < 0)
+                                     net->num_comms, net->multiprocessors);
+    if (check_asked (net, "NCCL_MAX_CTAS", most, err) < 0
+        || check_asked (net, "NCCL_MIN_CTAS", least, err) < 0)
         return -1;
     net->ctas = share < CTAS_MOST ? share : CTAS_MOST;
     if (share < CTAS_USUAL && most == 0)
         snprintf (net->note, sizeof (net->note), "NCCL: each communicator takes at most %d of %d "
-                  "multiprocessors, since this rank has %d communicator%s", share, multiprocessors,
-                  net->num_comms, net->num_comms == 1 ? "" : "s");
+                  "multiprocessors, since this rank has %d communicator%s", share,
+                  net->multiprocessors, net->num_comms, net->num_comms == 1 ? "" : "s");
     return 0;
 }

@@ -27,7 +27,9 @@ struct nccl_net {
     struct nccl_comm *comms;   /* that are whole */
     _Atomic bool failed;       /* a function of NCCL has failed: none may follow */
     int num_comms;             /* of several ranks, that this rank will make */
-    int ctas;                  /* thread blocks that each of them may have at most */
+    int multiprocessors;       /* of the GPU */
+    int share;                 /* thread blocks that each of them may ask for */
+    int ctas;                  /* and that each has at most, where nobody asks */
     char note[120];            /* comm_ops.note */
 };
 
@@ -41,6 +43,7 @@ struct nccl_comm {
     size_t scratch_size;
     bool ordered;  /* comm_group.ordered */
     char name[32];
+    struct nccl_settings settings; /* that the user has set */
 };
 
 /* 0 if rc is ncclSuccess or ncclInProgress.  Else -1 with EIO and "WHAT: NCCL's text"; the net
@@ -55,11 +58,14 @@ int nccl_settle (struct nccl_comm *c, const char *what, ncclResult_t rc, struct 
 /* Make the communicator's device the calling thread's current one. */
 int nccl_enter (const struct nccl_comm *c, struct mg_error *err);
 
-/* Set net->ctas and net->note, once net->num_comms is known.  'stream' is on the net's device.  -1
- * and a text: EINVAL if the communicators do not fit the device, or NCCL_MAX_CTAS or NCCL_MIN_CTAS
+/* Set net->share, net->ctas and net->note, once net->num_comms is known.  'stream' is on the net's
+ * device.  -1 and a text: EINVAL if the communicators do not fit the device, or NCCL_MAX_CTAS or NCCL_MIN_CTAS
  * asks for more than fits.
  */
 int nccl_share_ctas (struct nccl_net *net, const struct mg_stream *stream, struct mg_error *err);
+
+/* -1, EINVAL and a text if the settings of a communicator ask for more than its share. */
+int nccl_check_settings (const struct nccl_comm *c, struct mg_error *err);
 
 /* A request on its way into NCCL. */
 struct nccl_pass {

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "libcore/comm/nccl_config.h"
 #include "libcore/device/pool.h"
 #include "libcore/device/queue.h"
 #include "kernels/kernels.h"
@@ -106,6 +107,10 @@ struct comm_group {
                     struct mg_error *err);
     void *arg;
     bool ordered; /* comm_net_config.ordered_sums */
+    /* What the user has set for the group, where the backend is NCCL (nccl_config.h); NULL:
+     * nothing.  Valid during create().
+     */
+    const struct nccl_settings *settings;
 };
 
 struct comm_ops {

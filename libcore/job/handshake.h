@@ -1,11 +1,11 @@
 /* handshake - the one exchange with which the ranks of a job begin.
  *
  * Every rank sends the CPUs that it may use, and which device it has.  The hubs of the monitor
- * (monitor.h), rank 0 and the last rank, also send their addresses.  Rank 0 sends what communicators are made from, the
- * fingerprint of its configuration and, if it cannot go on, the reason.  Every rank compares itself
- * with rank 0, so that the data of a rank stays small, whatever the number of ranks.  The
- * bytes that the communicators' backend offers (comm_ops.h) follow this data; only ranks
- * that need these bytes read them.
+ * (monitor.h), rank 0 and the last rank, also send their addresses.  Rank 0 sends what
+ * communicators are made from, the fingerprint of its configuration and, if it cannot go on, the
+ * reason.  Every rank compares itself with rank 0, so that the data of a rank stays small, whatever
+ * the number of ranks.  The bytes that the communicators' backend offers (comm_ops.h) follow this
+ * data; only ranks that need these bytes read them.
  */
 #ifndef LIBCORE_JOB_HANDSHAKE_H
 #define LIBCORE_JOB_HANDSHAKE_H

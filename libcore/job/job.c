@@ -16,6 +16,7 @@
 #include "libcore/bootstrap/arrival.h"
 #include "libcore/comm/comm.h"
 #include "libcore/comm/exchange.h"
+#include "libcore/comm/nccl_config.h"
 #include "libcore/comm/net.h"
 #include "libcore/comm/recorder.h"
 #include "libcore/comm/start.h"
@@ -40,6 +41,7 @@ struct job {
     bool gpus;              /* all ranks have chosen the device cuda for DEVICE_AUTO */
     struct mg_device *device;
     struct mg_error note;   /* of a choice that this file makes: job_device_note() */
+    struct nccl_config *nccl_config; /* NULL: none */
     struct mg_device *host; /* shares with 'device' */
     struct comm_net *net, *control_net; /* the same, if its backend moves host memory, too */
     struct recorder *recorder; /* NULL: one rank has nothing to record */
@@ -146,6 +148,8 @@ static uint64_t fingerprint (const struct job *job, const struct job_config *con
     uint64_t hash = XXH3_64bits_withSeed (numbers, sizeof (numbers), config->fingerprint);
 
     hash = XXH3_64bits_withSeed (g->order, strlen (g->order), hash);
+    if (job->nccl_config)
+        hash += nccl_config_hash (job->nccl_config);
     if (config->device) // without the ordinal, which may differ from rank to rank
         hash = XXH3_64bits_withSeed (config->device, strcspn (config->device, ":"), hash);
     return comm ? XXH3_64bits_withSeed (comm, strlen (comm), hash) : hash;
@@ -285,6 +289,11 @@ static int meet (struct job *job, const struct job_config *config, struct meetin
     struct handshake heard;
 
     if (check_config (job, config, own, &m->why) < 0) {
+        m->errnum = errno;
+        say.refusal = m->why.text;
+    }
+    if (!m->errnum && config->nccl_config
+        && !(job->nccl_config = nccl_config_read (config->nccl_config, &m->why))) {
         m->errnum = errno;
         say.refusal = m->why.text;
     }
@@ -483,6 +492,7 @@ static int make_comm (struct job *job, const struct comm_item *item, struct mg_e
     struct comm_config config = {
         .name = item->name, .tag = item->tag, .size = item->size, .rank = item->rank,
         .share = shared ? job->comm[shared->tag] : NULL, .offered = find_offer, .arg = &asked,
+        .settings = job->nccl_config ? nccl_config_find (job->nccl_config, item->name) : NULL,
     };
     int *tasks = calloc ((size_t)item->size, sizeof (*tasks));
 
@@ -720,6 +730,7 @@ void job_destroy (struct job *job)
         device_destroy (job->host);
         device_destroy (job->device);
         grid_destroy (job->grid);
+        nccl_config_destroy (job->nccl_config);
         monitor_destroy (job->monitor, job->leaves_last);
         if (job->own_bootstrap) // with which the monitor ends the job
             bootstrap_destroy (job->bootstrap);

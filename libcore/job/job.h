@@ -68,6 +68,8 @@ struct job_config {
                        * with the device cuda alone; NULL: nccl with that device, else the best
                        * that can be loaded.  If ranks choose the CPU for DEVICE_AUTO, the backend
                        * is that for control communicators */
+    const char *nccl_config;  /* file of settings for communicators over NCCL (nccl_config.h); NULL:
+                                 NCCL's own */
     uint64_t fingerprint;     /* hash of the configuration that all ranks must have in
                                  common; the job itself compares geometry, backend and
                                  instances */

@@ -314,6 +314,7 @@ void run_config_init (struct run_config *c, const struct train_args *args)
                  .device = args->device,
                  .comm = run_config_backend (args),
                  .ordered_sums = args->deterministic,
+                 .nccl_config = args->nccl_config,
                  .fingerprint = train_args_fingerprint (args),
                  .watch = { .warn_seconds = args->stall_minutes * 60 } },
         .vocab_divisor = args->vocab_divisor,

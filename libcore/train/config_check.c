@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "libcore/comm/nccl_config.h"
 #include "libcore/device/device.h"
 #include "libcore/train/config.h"
 #include "libcore/train/phases.h"
@@ -50,6 +51,19 @@ static int check_modules (const struct run_config *c, struct mg_error *err)
     return tensorboard_check (&c->tensorboard, err);
 }
 
+/* A file of settings is read here for its faults; the job reads it once more. */
+static int check_nccl (const struct train_args *args, struct mg_error *err)
+{
+    struct nccl_config *config;
+
+    if (!args->nccl_config)
+        return 0;
+    if (!(config = nccl_config_read (args->nccl_config, err)))
+        return mg_error_prefix (err, "--nccl-communicator-config-path");
+    nccl_config_destroy (config);
+    return 0;
+}
+
 /* The device, and how a run ends. */
 static int check_process (const struct train_args *args, struct mg_error *err)
 {
@@ -64,6 +78,8 @@ static int check_process (const struct train_args *args, struct mg_error *err)
                              backend);
     if (args->device && device_choose (args->device, false, &device, err) < 0)
         return mg_error_prefix (err, "--device");
+    if (check_nccl (args, err) < 0)
+        return -1;
     if (args->exit_on_signal && args->ignore_signals)
         return mg_error_set (err, EINVAL, "--exit-signal-handler and --no-exit-signal-handler "
                              "exclude each other");

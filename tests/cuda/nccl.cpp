@@ -504,13 +504,32 @@ const char *ncclGetLastError (ncclComm_t c)
     return c && c->state != ncclInProgress ? ncclGetErrorString ((ncclResult_t)(int)c->state) : "";
 }
 
+/* The ranges of the real library; MG_NCCL_LOG=FILE: a line of what is set. */
+static ncclResult_t check_config (const ncclConfig_t *config)
+{
+    const int unset = NCCL_CONFIG_UNDEF_INT;
+    const int cga = config->cgaClusterSize, least = config->minCTAs, most = config->maxCTAs;
+    const char *path = getenv ("MG_NCCL_LOG");
+
+    if (config->magic != 0xcafebeef || (cga != unset && (cga < 0 || cga > 8))
+        || (least != unset && least < 1) || (most != unset && most < 1)
+        || (least != unset && most != unset && least > most))
+        return ncclInvalidArgument;
+    if (FILE *log = path ? fopen (path, "a") : NULL) {
+        fprintf (log, "%s: cga %d ctas %d-%d net %s\n", config->commName ? config->commName : "-",
+                 cga == unset ? -1 : cga, least == unset ? -1 : least, most == unset ? -1 : most,
+                 config->netName ? config->netName : "-");
+        fclose (log);
+    }
+    return ncclSuccess;
+}
+
 ncclResult_t ncclCommInitRankConfig (ncclComm_t *out, int n, ncclUniqueId id, int rank,
                                      ncclConfig_t *config)
 {
     enter ("ncclCommInitRankConfig");
     if (!out || n < 1 || n > LINK_MAX_RANKS || rank < 0 || rank >= n
-        || (config && (config->magic != 0xcafebeef
-                       || (config->maxCTAs < 1 && config->maxCTAs != NCCL_CONFIG_UNDEF_INT))))
+        || (config && check_config (config) != ncclSuccess))
         return leave (ncclInvalidArgument);
     ncclComm *c = new ncclComm ();
     c->rank = rank;
