@@ -59,8 +59,8 @@ int nccl_settle (struct nccl_comm *c, const char *what, ncclResult_t rc, struct 
 int nccl_enter (const struct nccl_comm *c, struct mg_error *err);
 
 /* Set net->share, net->ctas and net->note, once net->num_comms is known.  'stream' is on the net's
- * device.  -1 and a text: EINVAL if the communicators do not fit the device, or NCCL_MAX_CTAS or NCCL_MIN_CTAS
- * asks for more than fits.
+ * device.  -1 and a text: EINVAL if the communicators do not fit the device, or NCCL_MAX_CTAS or
+ * NCCL_MIN_CTAS asks for more than fits.
  */
 int nccl_share_ctas (struct nccl_net *net, const struct mg_stream *stream, struct mg_error *err);
 
