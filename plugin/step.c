@@ -260,13 +260,16 @@ static int check_gpus (const struct plugin *p, spank_t sp, const struct task *t,
             return 0;
         mg_error_set (err, EDOM, "the step has no GPUs on its node %u, and this site wants one "
                       "for every task", t->node);
-    } else if (t->local_size > (int64_t)gpus * share && !runs_on_cpu (sp))
+    } else if (t->local_size <= (int64_t)gpus * share || runs_on_cpu (sp))
+        return 0;
+    else if (shares)
+        mg_error_set (err, EDOM, "%u tasks on node %u of the step share %d GPU%s: NCCL refuses two "
+                      "ranks on one GPU", t->local_size, t->node, gpus, gpus == 1 ? "" : "s");
+    else
         mg_error_set (err, EDOM, "%u tasks on node %u of the step have %d GPU%s; at most %d task%s "
                       "a GPU %s allowed here (tasks_per_gpu= or gpus=off in plugstack.conf)",
                       t->local_size, t->node, gpus, gpus == 1 ? "" : "s", share,
                       share == 1 ? "" : "s", share == 1 ? "is" : "are");
-    else
-        return 0;
     if (strict && !shares)
         return -1;
     if (t->local_rank == 0)

@@ -288,7 +288,7 @@ like "$status:$out:$err" '^1::.*error: megatron: 4 tasks on node 0 of the step h
 for var in CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50 SLURM_SHARDS_ON_NODE=4; do
     run env "$var" salloc -Q -N1 -n2 --gres=gpu:1 srun -Q --mpi=none -n2 --megatron-tp=1 sh -c 'echo "$SLURM_GPUS_ON_NODE"'
     is "$status:$(sort -u <<<"$out")" 0:1 "$var: shares of one GPU are not refused on the node"
-    like "$err" '^[^'$'\n'']*megatron: warning: 2 tasks on node 0 of the step have 1 GPU;[^'$'\n'']*$' \
+    like "$err" '^[^'$'\n'']*megatron: warning: 2 tasks on node 0 of the step share 1 GPU: [^'$'\n'']*$' \
         "$var: one line warns"
     slurm_settle
 done

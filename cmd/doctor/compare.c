@@ -65,7 +65,7 @@ static json_t *group_nodes (json_t *const *nodes, size_t count, const char *chec
     return groups;
 }
 
-/* Write "n1, n2 and 70 more": names of up to NAMES_MAX characters in all, and the first at least. */
+/* Write "n1, n2 and 70 more": names of up to NAMES_MAX characters, and the first at least. */
 static void list_names (const json_t *names, char text[2 * NAMES_MAX])
 {
     size_t count = json_array_size (names), len = 0, i;

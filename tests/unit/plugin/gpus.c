@@ -245,7 +245,7 @@ static void test_random (void)
     srand (1);
     for (int i = 0; i < 20000; i++) {
         char value[GPUS_NUM][200];
-        struct gpus_request r = { .text = { NULL } };
+        struct gpus_request r = { .job = rand () % 2, .exclusive = rand () % 2 };
         struct gpus_tasks tasks = { .world = rand () % 20, .nodes = rand () % 4,
                                     .per_node = rand () % 9 };
         struct mg_error err;
