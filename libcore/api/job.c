@@ -95,6 +95,10 @@ static int read_options (const struct mg_job_options *given, struct mg_job *job,
                              options.stall_warning);
     if (options.device && device_choose (options.device, false, &device, err) < 0)
         return mg_error_prefix (err, "job");
+    if (options.flags & ~MG_JOB_ORDERED_SUMS)
+        return mg_error_set (err, EINVAL, "job: flags 0x%" PRIx64 ", want 0 or "
+                             "MG_JOB_ORDERED_SUMS, 0x%" PRIx64, options.flags,
+                             MG_JOB_ORDERED_SUMS);
     if (read_groups (options.groups, &config->groups, err) < 0)
         return -1;
     job->errors = options.errors;
@@ -105,7 +109,7 @@ static int read_options (const struct mg_job_options *given, struct mg_job *job,
     config->threads = options.threads;
     config->comm = options.backend;
     config->device = options.device;
-    config->ordered_sums = options.ordered_sums != 0;
+    config->ordered_sums = options.flags & MG_JOB_ORDERED_SUMS;
     config->fingerprint = options.fingerprint;
     return 0;
 }

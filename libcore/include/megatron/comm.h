@@ -20,11 +20,11 @@
  * data keep denormals.
  *
  * Communicators of several ranks with GPUs are NCCL's.  For them the last paragraph holds if
- * mg_job_options.ordered_sums is set, except that the bits of a NaN may differ.  Without it, NCCL
- * takes an order of the sum by the topology, the algorithm and the size of the buffer.  This order
- * is the same from run to run, but a sum then depends on how a buffer is cut into calls.  NCCL may
- * round 16-bit types at each of its steps, and keeps denormals.  With and without ordered_sums,
- * reductions of float8 are refused with ENOTSUP.
+ * mg_job_options.flags has MG_JOB_ORDERED_SUMS, except that the bits of a NaN may differ.  Without
+ * this flag, NCCL takes an order of the sum by the topology, the algorithm and the size of the
+ * buffer.  This order is the same from run to run, but a sum then depends on how a buffer is cut
+ * into calls.  NCCL may round 16-bit types at each of its steps, and keeps denormals.  With and
+ * without the flag, reductions of float8 are refused with ENOTSUP.
  */
 #ifndef MEGATRON_COMM_H
 #define MEGATRON_COMM_H

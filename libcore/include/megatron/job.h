@@ -51,12 +51,15 @@ struct mg_job_options {
     uint64_t groups;      /* the kinds of groups whose communicators are made:
                              MG_GROUP_BIT (MG_GROUP_TP) | ...; the same on every rank; 0:
                              every kind.  Each communicator needs memory */
-    int ordered_sums;     /* not 0: reductions of floating-point types over nccl are in rank
-                             order (megatron/comm.h); the same on every rank.  The other
-                             backends' always are */
+    uint64_t flags;       /* MG_JOB_ORDERED_SUMS or 0; the same on every rank */
 };
 #define MG_JOB_OPTIONS_INIT \
     { sizeof (struct mg_job_options), 600.0, 0, NULL, 0, NULL, 0.0, NULL, 0, 0 }
+
+/* A flag of mg_job_options: reductions of floating-point types over nccl are in rank order
+ * (megatron/comm.h).  Over the other backends they always are.
+ */
+#define MG_JOB_ORDERED_SUMS UINT64_C (1)
 
 /* The bit of a kind of groups in mg_job_options. */
 #define MG_GROUP_BIT(kind) (UINT64_C (1) << (kind))

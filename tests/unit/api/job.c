@@ -66,6 +66,7 @@ static void test_groups (void)
     struct mg_job *job;
 
     options.groups = MG_GROUP_BIT (MG_GROUP_WORLD) | MG_GROUP_BIT (MG_GROUP_EP);
+    options.flags = MG_JOB_ORDERED_SUMS;
     if (!(job = mg_job_create (NULL, &options, &err)))
         bail_out ("%s", err.text);
     for (int kind = 0; kind < MG_NUM_GROUP_KINDS; kind++) {
@@ -102,6 +103,9 @@ static void test_badparam (void)
     wrong = options;
     wrong.groups = MG_GROUP_BIT (MG_NUM_GROUP_KINDS);
     ok (!mg_job_create (NULL, &wrong, &err) && errno == EINVAL, "groups: %s", err.text);
+    wrong = options;
+    wrong.flags = MG_JOB_ORDERED_SUMS | 4;
+    ok (!mg_job_create (NULL, &wrong, &err) && errno == EINVAL, "flags: %s", err.text);
     wrong = options;
     wrong.size = 0;
     ok (!mg_job_create (NULL, &wrong, &err) && errno == EINVAL, "size: %s", err.text);

@@ -32,7 +32,7 @@ static void test_create (struct mg_device *device)
     struct comm_net *net = comm_net_create (&config, &err);
 
     ok (net && net->ops == &comm_self_ops, "one rank has the backend of one rank %s", err.text);
-    ok (net && !net_failed (net) && net->scratch (2) == 0, "which wants no scratch memory");
+    ok (net && !net_failed (net) && net_scratch (net, 2) == 0, "which wants no scratch memory");
     comm_net_destroy (net);
     setenv ("MEGATRON_MODULE_DIR", "/nonexistent", 1);
     for (size_t i = 0; i < sizeof (bad) / sizeof (bad[0]); i++) {
@@ -46,7 +46,7 @@ static void test_create (struct mg_device *device)
     config.backend = "plan";
     config.size = 8;
     net = comm_net_create (&config, &err);
-    ok (net && net->scratch (2) > 0 && net->scratch (100000) > net->scratch (2),
+    ok (net && net_scratch (net, 2) > 0 && net_scratch (net, 100000) > net_scratch (net, 2),
         "planned ranks want what those of MPI want %s", err.text);
     comm_net_destroy (net);
 }
