@@ -29,15 +29,15 @@ for it in [e for e in events if e["name"] == "iteration"]:
 print(n)
 END
 
-# traced NAME RANKS STREAMS ARGUMENT...: a run whose last 4 iterations are traced, and how many streams
-# of high priority each rank makes.  Work begins as soon as it can.
+# traced NAME RANKS STREAMS ARGUMENT...: a run whose last 4 iterations are traced, and how many
+# streams of high priority each rank makes.  Work begins as soon as it can.
 traced() {
     local name=$1 n=$2 streams=$3
     shift 3
     rm -f count
     run env MG_CUDA_ORDER=first MG_CUDA_COUNT="$PWD/count" MG_CUDA_DEVICES="$n" megatron launch \
-        -n "$n" megatron train --num-layers 2 --hidden-size 16 --num-attention-heads 4 --ffn-hidden-size 32 \
-        --seq-length 16 --vocab-size 64 --mock-data --eval-iters 0 --micro-batch-size 1 \
+        -n "$n" megatron train --num-layers 2 --hidden-size 16 --num-attention-heads 4 \
+        --ffn-hidden-size 32 --seq-length 16 --vocab-size 64 --mock-data --eval-iters 0 --micro-batch-size 1 \
         --global-batch-size 4 --train-iters 5 --lr 1e-3 --position-embedding-type rope \
         --device cuda --trace-file "$name.json" --trace-iterations 2-5 "$@"
     is "$status" 0 "$name" || diag "$err"
