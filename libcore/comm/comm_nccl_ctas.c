@@ -65,8 +65,8 @@ int nccl_share_ctas (struct nccl_net *net, const struct mg_stream *stream, struc
         return -1;
     share = (multiprocessors - FOR_KERNELS) / (net->num_comms > 0 ? net->num_comms : 1);
     if (share < 1)
-        return net->host->error_set (err, EINVAL, "NCCL: kernels and the communicators of this rank "
-                                     "(%d) need a multiprocessor each, and the GPU has %d",
+        return net->host->error_set (err, EINVAL, "NCCL: kernels and the communicators of this "
+                                     "rank (%d) need a multiprocessor each, and the GPU has %d",
                                      net->num_comms, multiprocessors);
     if (check_asked (net, "NCCL_MAX_CTAS", most, share, multiprocessors, err) < 0
         || check_asked (net, "NCCL_MIN_CTAS", least, share, multiprocessors, err) < 0)
