@@ -25,6 +25,7 @@ one=(megatron train --num-layers 4 --hidden-size 16 --num-attention-heads 2 --ff
 pipeline=(--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2)
 
 # same NAME RANKS TEXT [VARIABLE=VALUE]... -- ARGUMENT...: the bits of NAME, which the first call makes
+# on a device with a queue for each stream
 same() {
     local name=$1 n=$2 text=$3 variables=()
     shift 3
@@ -34,7 +35,8 @@ same() {
     done
     shift
     if [ ! -e "$name.st" ]; then
-        train "$name" env MG_CUDA_DEVICES=$n megatron launch -n "$n" "${one[@]}" "$@"
+        train "$name" env MG_CUDA_DEVICES=$n CUDA_DEVICE_MAX_CONNECTIONS=32 MG_CUDA_QUEUES=0 \
+            megatron launch -n "$n" "${one[@]}" "$@"
         is "$status" 0 "$name" || diag "$err"
     fi
     train now env MG_CUDA_DEVICES=$n "${variables[@]}" megatron launch -n "$n" "${one[@]}" "$@"
