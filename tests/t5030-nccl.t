@@ -40,6 +40,8 @@ alike() {
 }
 alike tp 2 "tensor parallelism" --tensor-model-parallel-size 2 --distributed-backend nccl
 ok "! grep -q 'change nothing here' <<<\"\$out\"" "--distributed-backend nccl is meant"
+like "$out" "communicators of rank 0, MiB of its GPU: tp 9.0$|communicators of rank 0, MiB of its GPU: tp 9.0[^0-9]" \
+    "the memory of the communicator, with its first calls of three kinds"
 alike pp 2 "pipeline parallelism" --pipeline-model-parallel-size 2
 alike dp 2 "data parallelism, sharded and overlapped" --use-distributed-optimizer \
     --overlap-grad-reduce --overlap-param-gather

@@ -58,7 +58,11 @@ struct ncclComm {
     size_t size;
     std::atomic<int> state, aborted;
     runtime_ref last;
+    void *memory;              /* of the device, as the real library takes some */
+    bool connected[7];         /* for calls of this kind, which takes some more */
 };
+
+enum { COMM_BYTES = 6 << 20, KIND_BYTES = 1 << 20 };
 
 enum { ALLREDUCE, BROADCAST, REDUCE, ALLGATHER, REDUCESCATTER, ALLTOALL, POINT };
 struct call {
@@ -319,6 +323,12 @@ static ncclResult_t enqueue (struct call a)
             group_error = e;
         return e;
     }
+    if (!c->connected[kind]) {
+        void *more;
+        if (cudaMalloc (&more, KIND_BYTES) != cudaSuccess)
+            return ncclUnhandledCudaError;
+        c->connected[kind] = true;
+    }
     pending.push_back (a);
     return depth ? ncclSuccess : flush ();
 }
@@ -422,6 +432,8 @@ ncclResult_t ncclCommInitRankConfig (ncclComm_t *out, int n, ncclUniqueId id, in
     c->device = runtime_device ();
     c->state = ncclInProgress;
     *out = c;
+    if (cudaMalloc (&c->memory, COMM_BYTES) != cudaSuccess)
+        return ncclUnhandledCudaError;
     if (config && config->blocking == 0) {
         std::thread (join, c, name).detach ();
         return ncclInProgress;
