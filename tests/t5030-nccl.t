@@ -31,6 +31,8 @@ run env MG_CUDA_DEVICES=2 megatron launch -n 2 "${one[@]}" --device cuda --distr
     --tensor-model-parallel-size 2
 is "$status" 0 "two ranks train" || diag "$err"
 ok "! grep -q 'change nothing here' <<<\"\$out\"" "--distributed-backend nccl is meant"
+like "$out" "communicators of rank 0, MiB of its GPU: tp 9.0$|communicators of rank 0, MiB of its GPU: tp 9.0[^0-9]" \
+    "the memory of the communicator, with its first calls of three kinds"
 
 # ---- settings of NCCL
 cat >nccl.yaml <<'END'

@@ -291,6 +291,57 @@ static int perform (struct mg_comm *comm, const struct comm_request *req, size_t
     return 0;
 }
 
+enum { WARM_TRANSFERS = 8 };
+
+/* The request of a warm-up: a byte for each rank, in the first and the second half of the scratch
+ * memory.
+ */
+static struct comm_request warm_request (const struct mg_comm *comm, enum mg_comm_call call)
+{
+    char *here = comm->scratch, *there = here + comm->scratch_size / 2;
+    bool in_place = call == MG_CALL_ALL_REDUCE || call == MG_CALL_BROADCAST;
+
+    return (struct comm_request){ .call = call, .name = comm->name, .send = here,
+                                  .recv = in_place ? here : there, .count = 1,
+                                  .dtype = MG_UINT8, .op = MG_SUM };
+}
+
+int comm_warm_up (struct mg_comm *comm, unsigned calls, const struct mg_p2p *list, int n,
+                  struct mg_error *err)
+{
+    const struct mg_comm_stats stats = comm->stats;
+    struct mg_p2p own[WARM_TRANSFERS];
+    int rc = 0;
+
+    if (!comm->ops->warms || comm->shared || comm->size == 1)
+        return 0;
+    if (n < 0 || n > WARM_TRANSFERS || comm->scratch_size / 2 < (size_t)comm->size)
+        return mg_error_set (err, EINVAL, "communicator %s: %d transfers to begin with, want 0 to "
+                             "%d", comm->name, n, WARM_TRANSFERS);
+    for (int i = 0; i < n; i++) {
+        own[i] = list[i];
+        own[i].buf = (char *)comm->scratch + (list[i].kind == MG_SEND ? 0 : 1 + i);
+        own[i].count = 1;
+        own[i].dtype = MG_UINT8;
+    }
+    for (int call = 0; rc == 0 && call < MG_NUM_CALLS; call++) {
+        struct comm_request req = warm_request (comm, call);
+
+        if (!(calls & 1u << call) || (call == MG_CALL_P2P && n == 0))
+            continue;
+        if (call == MG_CALL_P2P) {
+            req.list = own;
+            req.n = n;
+        }
+        if (perform (comm, &req, 0, comm->stream, err) < 0
+            || mg_stream_synchronize (comm->stream, err) < 0)
+            rc = mg_error_prefix (err, "communicator %s: first %s", comm->name,
+                                  comm_call_name (call));
+    }
+    comm->stats = stats;
+    return rc;
+}
+
 /* A request in a graph.  Its arrays follow the struct: four of 'size' counts or offsets, or the
  * list.
  */

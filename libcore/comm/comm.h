@@ -98,6 +98,16 @@ struct comm_config {
 struct mg_comm *comm_create (struct comm_net *net, const struct comm_config *config,
                              struct mg_error *err);
 
+/* Make one call of each kind in 'calls' (bits 1 << enum mg_comm_call), so that the connections
+ * that these kinds need are there.  Each rank gives and gets a byte of the communicator's own
+ * memory.  MG_CALL_P2P makes the n transfers of 'list', of which kind and peer are read.
+ * Collective over the members; blocks, for the device's timeout at most.  Nothing is counted, and
+ * nothing happens if the backend connects when a communicator is made (comm_ops.warms) or if there
+ * is one member.  -1 and a text that names the call.
+ */
+int comm_warm_up (struct mg_comm *comm, unsigned calls, const struct mg_p2p *list, int n,
+                  struct mg_error *err);
+
 /* Bytes of device memory that the communicator has or, with the backend "plan", would have. */
 size_t comm_bytes (const struct mg_comm *comm);
 

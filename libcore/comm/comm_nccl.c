@@ -350,6 +350,7 @@ static void nccl_destroy (void *impl, bool failed)
 static const struct comm_ops comm_nccl_ops = {
     .name = "nccl",
     .serial = true,
+    .warms = true,
     .start = nccl_start,
     .stop = nccl_stop,
     .offer = nccl_offer,

@@ -129,6 +129,9 @@ struct comm_ops {
      */
     bool host_memory;
 
+    /* True if the first call of a kind connects, and takes memory: comm_warm_up(). */
+    bool warms;
+
     /* Start the library that the backend calls, before this process uses PMIx (start.h).
      * Collective over the job; blocks as long as the library does; runs on any thread.  Returns
      * the library, or NULL, errno and a text on failure.  The slot is NULL only if open is NULL.

@@ -292,7 +292,6 @@ void infer_describe (const struct infer *infer)
     const struct grid *grid = job_grid (s->job);
     int world = job_world (s->job), threads = device_threads (job_device (s->job));
     int cp = grid_size (grid, false, MG_AXIS_CP);
-    char device[SESSION_DEVICE_TEXT];
     FILE *to = infer->given.errors;
 
     if (job_rank (s->job) != 0)
@@ -312,10 +311,7 @@ void infer_describe (const struct infer *infer)
     }
     fprintf (to, "planned %" PRId64 ", allocated %.0f\n", memory_total (&s->memory),
              report_allocated (s->job));
-    if (session_device_line (s, device))
-        fprintf (to, "%s\n", device);
-    if (*job_transport_note (s->job))
-        fprintf (to, "%s\n", job_transport_note (s->job));
+    session_print_device (s, to);
     fflush (to);
 }
 

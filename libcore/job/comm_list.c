@@ -170,3 +170,82 @@ int comm_list_make (struct comm_list *list, const struct grid *grid, int rank,
         (serial ? add_pp_lanes : add_pp_backward) (&m);
     return add_context (&m, err) < 0 ? -1 : add_instances (&m, err);
 }
+
+/* --- what is called --- */
+
+#define CALL(name) (1u << MG_CALL_##name)
+
+enum {
+    SUMS = CALL (ALL_REDUCE) | CALL (REDUCE_SCATTER) | CALL (ALL_GATHER),
+    ANY = SUMS | CALL (BROADCAST),
+};
+
+static unsigned calls_of (const struct comm_item *item)
+{
+    static const unsigned calls[COMM_TAG_PP_LANES] = {
+        [GROUP_TP] = SUMS,
+        [GROUP_CP] = CALL (ALL_GATHER) | CALL (REDUCE_SCATTER) | CALL (ALL_TO_ALL) | CALL (P2P),
+        [GROUP_DP_CP] = SUMS,
+        [GROUP_PP] = CALL (P2P),
+        [GROUP_TP_CP] = CALL (ALL_REDUCE) | CALL (ALL_GATHER),
+        [GROUP_TP_DP_CP] = CALL (ALL_REDUCE),
+        [GROUP_EP] = CALL (ALL_REDUCE) | CALL (ALL_TO_ALL),
+        [GROUP_ETP] = SUMS,
+        [GROUP_TP_EP] = CALL (ALL_GATHER) | CALL (REDUCE_SCATTER) | CALL (ALL_TO_ALL),
+        [GROUP_EDP] = SUMS,
+        [GROUP_EMBD] = CALL (ALL_REDUCE),
+        [COMM_TAG_PP_BACKWARD] = CALL (P2P),
+        [COMM_TAG_SHARD] = SUMS,
+        [COMM_TAG_SHARD + 1] = SUMS,
+        [COMM_TAG_INSTANCES] = CALL (ALL_REDUCE),
+        [COMM_TAG_INSTANCES + 1] = CALL (ALL_REDUCE),
+        [COMM_TAG_CP_INNER] = CALL (ALL_TO_ALL),
+        [COMM_TAG_CP_OUTER] = CALL (P2P),
+    };
+
+    if (item->lane.name)
+        return CALL (P2P);
+    return calls[item->tag] ? calls[item->tag] : ANY;
+}
+
+unsigned comm_list_calls (const struct comm_list *list, int i)
+{
+    unsigned calls = calls_of (&list->item[i]);
+
+    for (int k = i + 1; k < list->n; k++) {
+        if (list->item[k].share == i)
+            calls |= calls_of (&list->item[k]);
+    }
+    return calls;
+}
+
+static void add_transfer (struct mg_p2p *transfer, int *n, enum mg_p2p_kind kind, int peer)
+{
+    transfer[(*n)++] = (struct mg_p2p){ .kind = kind, .peer = peer };
+}
+
+int comm_list_transfers (const struct comm_list *list, int i, bool wraps,
+                         struct mg_p2p transfer[COMM_TRANSFERS_MAX])
+{
+    const struct comm_item *item = &list->item[i];
+    bool pipeline = item->tag == GROUP_PP || item->tag == COMM_TAG_PP_BACKWARD;
+    int last = item->size - 1, n = 0;
+    int next = item->rank < last ? item->rank + 1 : 0, before = item->rank ? item->rank - 1 : last;
+
+    if (item->size == 1 || !(calls_of (item) & CALL (P2P)))
+        return 0;
+    if (item->lane.name) {
+        add_transfer (transfer, &n, item->group.rank == item->lane.from ? MG_SEND : MG_RECV,
+                      1 - item->rank);
+        return n;
+    }
+    if (!pipeline || wraps || item->rank < last)
+        add_transfer (transfer, &n, MG_SEND, next);
+    if (!pipeline || wraps || item->rank > 0)
+        add_transfer (transfer, &n, MG_RECV, before);
+    if (pipeline && (wraps || item->rank > 0))
+        add_transfer (transfer, &n, MG_SEND, before);
+    if (pipeline && (wraps || item->rank < last))
+        add_transfer (transfer, &n, MG_RECV, next);
+    return n;
+}

@@ -12,6 +12,7 @@
 #include "libcore/job/handshake.h"
 #include "libcore/job/pp_lane.h"
 #include "libcore/topo/grid.h"
+#include "megatron/comm.h"
 
 /* Tags.  The tag of a group is the number of its kind. */
 enum {
@@ -48,6 +49,18 @@ struct comm_list {
  */
 int comm_list_make (struct comm_list *list, const struct grid *grid, int rank,
                     const struct handshake_groups *groups, bool serial, struct mg_error *err);
+
+/* The calls that a run makes on the connection of item i, as bits 1 << enum mg_comm_call: its own
+ * and those of the items that share it.  A program makes any call on groups that runs do not use.
+ */
+unsigned comm_list_calls (const struct comm_list *list, int i);
+
+/* The transfers of these calls, with kind and peer, and their number: to and from the neighbours of
+ * a pipeline or of a ring, the ends of a pipeline among them with 'wraps', or over a lane.
+ */
+enum { COMM_TRANSFERS_MAX = 4 };
+int comm_list_transfers (const struct comm_list *list, int i, bool wraps,
+                         struct mg_p2p transfer[COMM_TRANSFERS_MAX]);
 
 /* Returns the rank, in the job, of member i of an item. */
 int comm_item_member (const struct comm_item *item, int i);

@@ -47,6 +47,7 @@ struct job {
     struct recorder *recorder; /* NULL: one rank has nothing to record */
     struct comm_list list;     /* of data communicators ... */
     struct mg_comm *comm[COMM_NUM_TAGS]; /* ... which are here, by their tags */
+    int64_t taken[COMM_NUM_TAGS]; /* bytes that the device has lost by each, beyond comm_bytes() */
     struct mg_comm *control;
 };
 
@@ -506,6 +507,29 @@ static int make_comm (struct job *job, const struct comm_item *item, struct mg_e
     return job->comm[item->tag] ? 0 : -1;
 }
 
+/* Make item i and its first calls, and measure what they take of the device. */
+static int make_measured (struct job *job, int i, struct mg_error *err)
+{
+    const struct comm_item *item = &job->list.item[i];
+    bool measures = job->control_net != job->net, wraps;
+    struct mg_p2p transfer[COMM_TRANSFERS_MAX];
+    size_t before = measures ? device_available (job->device) : 0, after;
+    int n;
+
+    wraps = grid_geometry (job->grid)->vpp > 1;
+    n = comm_list_transfers (&job->list, i, wraps, transfer);
+    if (make_comm (job, item, err) < 0)
+        return -1;
+    if (item->share >= 0
+        || comm_warm_up (job->comm[item->tag], comm_list_calls (&job->list, i), transfer, n,
+                         err) < 0)
+        return item->share >= 0 ? 0 : -1;
+    after = measures ? device_available (job->device) : 0;
+    job->taken[item->tag] = (int64_t)before - (int64_t)after
+                            - (int64_t)comm_bytes (job->comm[item->tag]);
+    return 0;
+}
+
 /* The control communicator.  It has the connection of GROUP_WORLD, if that is made from the same
  * net, which costs no time at the start: the library's own calls on all ranks are control calls,
  * and a program, which makes the others, cannot reach this communicator; so nobody mixes the two in
@@ -537,7 +561,7 @@ static int make_comms (struct job *job, const struct handshake_groups *groups,
                         err) < 0)
         return -1;
     for (int i = 0; i < job->list.n; i++) {
-        if (make_comm (job, &job->list.item[i], err) < 0)
+        if (make_measured (job, i, err) < 0)
             return -1;
     }
     return make_control (job, err);
@@ -898,6 +922,22 @@ size_t job_comm_bytes (const struct job *job)
     for (int i = 0; i < job->list.n; i++)
         bytes += comm_bytes (job->comm[job->list.item[i].tag]);
     return bytes;
+}
+
+bool job_comms_taken (const struct job *job, char *text, size_t max)
+{
+    size_t len = 0;
+
+    if (job->control_net == job->net)
+        return false;
+    for (int i = 0; i < job->list.n && len < max; i++) {
+        const struct comm_item *item = &job->list.item[i];
+
+        if (item->size > 1 && item->share < 0)
+            len += (size_t)snprintf (text + len, max - len, "%s%s %.1f", len ? ", " : "",
+                                     item->name, (double)job->taken[item->tag] / (1 << 20));
+    }
+    return len > 0;
 }
 
 void job_abort (struct job *job, int code)

@@ -217,6 +217,11 @@ struct mg_comm *job_comm_context (const struct job *job, bool inner);
  */
 size_t job_comm_bytes (const struct job *job);
 
+/* MiB of device memory that each communicator has taken besides, as measured around its creation
+ * and first calls: "tp 96.0, dp-cp 64.5".  False: the backend takes none.
+ */
+bool job_comms_taken (const struct job *job, char *text, size_t max);
+
 /* End every process of the job. */
 void job_abort (struct job *job, int code) __attribute__ ((noreturn));
 

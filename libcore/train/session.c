@@ -140,6 +140,18 @@ bool session_device_line (const struct session *s, char text[SESSION_DEVICE_TEXT
     return true;
 }
 
+void session_print_device (const struct session *s, FILE *out)
+{
+    char text[SESSION_DEVICE_TEXT];
+
+    if (session_device_line (s, text))
+        fprintf (out, "%s\n", text);
+    if (*job_transport_note (s->job))
+        fprintf (out, "%s\n", job_transport_note (s->job));
+    if (job_comms_taken (s->job, text, sizeof (text)))
+        fprintf (out, "communicators of rank %d, MiB of its GPU: %s\n", job_rank (s->job), text);
+}
+
 int session_bind (struct session *s, struct mg_error *err)
 {
     const struct notes *notes = s->config->args->notes;

@@ -62,6 +62,9 @@ struct memory_room session_room (const struct session *s);
 enum { SESSION_DEVICE_TEXT = 400 };
 bool session_device_line (const struct session *s, char text[SESSION_DEVICE_TEXT]);
 
+/* Print that line, and one of what communicators have taken of the device, where there are such. */
+void session_print_device (const struct session *s, FILE *out);
+
 /* Allocate the parts' memory, write the initial values, and make the state. */
 int session_bind (struct session *s, struct mg_error *err);
 

@@ -330,7 +330,7 @@ static void describe (struct train *t)
             ? "--apply-wd-to-qk-layernorm has no effect without --qk-layernorm"
             : NULL,
     };
-    char batches[100], vpp[32] = "", context[32] = "", vocab[200], device[SESSION_DEVICE_TEXT];
+    char batches[100], vpp[32] = "", context[32] = "", vocab[200];
 
     if (job_rank (t->session.job) != 0)
         return;
@@ -348,10 +348,7 @@ static void describe (struct train *t)
              model_sizes_of (t->session.parts.model)->parameters, batches,
              (double)memory_state (&t->session.memory) / (1 << 20),
              (double)memory_activations (&t->session.memory) / (1 << 20));
-    if (session_device_line (&t->session, device))
-        fprintf (t->out, "%s\n", device);
-    if (*job_transport_note (t->session.job))
-        fprintf (t->out, "%s\n", job_transport_note (t->session.job));
+    session_print_device (&t->session, t->out);
     for (int part = 0; part < SPLIT_NUM_PARTS; part++) {
         if (t->evaluation.missing[part].text[0])
             fprintf (t->out, "no %s: %s\n", part == SPLIT_VALID ? "validation" : "test",

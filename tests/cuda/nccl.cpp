@@ -46,7 +46,11 @@ struct ncclComm {
     std::atomic<int> state, aborted;
     struct runtime_chain calls; /* in the order of enqueuing */
     std::atomic<int64_t> looked; /* for ranks that are gone: when, in ms */
+    void *memory;              /* of the device, as the real library takes some */
+    bool connected[7];         /* for calls of this kind, which takes some more */
 };
+
+enum { COMM_BYTES = 6 << 20, KIND_BYTES = 1 << 20 };
 
 enum { ALLREDUCE, BROADCAST, REDUCE, ALLGATHER, REDUCESCATTER, ALLTOALL, POINT };
 struct call {
@@ -393,6 +397,12 @@ static ncclResult_t enqueue (const char *function, struct call a)
             group_error = e;
         return leave (e);
     }
+    if (!c->connected[kind]) {
+        void *more;
+        if (cudaMalloc (&more, KIND_BYTES) != cudaSuccess)
+            return leave (ncclUnhandledCudaError);
+        c->connected[kind] = true;
+    }
     pending.push_back (a);
     return depth ? ncclSuccess : leave (flush ());
 }
@@ -539,6 +549,8 @@ ncclResult_t ncclCommInitRankConfig (ncclComm_t *out, int n, ncclUniqueId id, in
     c->blocking = !config || config->blocking != 0;
     c->state = ncclInProgress;
     *out = c;
+    if (cudaMalloc (&c->memory, COMM_BYTES) != cudaSuccess)
+        return leave (ncclUnhandledCudaError);
     if (!c->blocking) {
         std::thread (join, c, id).detach ();
         return ncclInProgress;

@@ -144,9 +144,45 @@ static void test_badparam (void)
     }
 }
 
+/* The transfers of one rank's first calls meet those of the others. */
+static void first_transfers (int pp, int vpp, bool serial)
+{
+    struct handshake_groups groups = { .kinds = JOB_GROUP (GROUP_PP) };
+    struct comm_list list[4];
+    struct mg_p2p t[4][COMM_TRANSFERS_MAX];
+    struct mg_error err = { "" };
+    struct grid *grid;
+    int n[4], sends = 0, met = 0;
+
+    geometry_init (&groups.geometry);
+    groups.geometry.world = groups.geometry.pp = pp;
+    groups.geometry.vpp = vpp;
+    if (!(grid = grid_create (&groups.geometry, &err)))
+        bail_out ("%s", err.text);
+    for (int r = 0; r < pp; r++) {
+        if (comm_list_make (&list[r], grid, r, &groups, serial, &err) < 0)
+            bail_out ("%s", err.text);
+        n[r] = comm_list_transfers (&list[r], 0, vpp > 1, t[r]);
+        is_int (comm_list_calls (&list[r], 0), 1 << MG_CALL_P2P, "pp transfers, and calls nothing");
+    }
+    for (int r = 0; r < pp; r++) {
+        for (int i = 0; i < n[r]; i++) {
+            sends += t[r][i].kind == MG_SEND;
+            for (int k = 0; t[r][i].kind == MG_SEND && k < n[t[r][i].peer]; k++)
+                met += t[t[r][i].peer][k].kind == MG_RECV && t[t[r][i].peer][k].peer == r;
+        }
+    }
+    is_int (sends, 2 * (vpp > 1 ? pp : pp - 1), "each neighbour gets from each");
+    is_int (met, pp == 2 && vpp > 1 ? 2 * sends : sends, "what it waits for");
+    grid_destroy (grid);
+}
+
 int main (void)
 {
     test_items ();
     test_badparam ();
+    first_transfers (4, 1, false);
+    first_transfers (4, 2, true);
+    first_transfers (2, 2, false);
     return done_testing ();
 }
