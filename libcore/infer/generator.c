@@ -371,6 +371,8 @@ static int run_pass (struct generator *g, struct mg_error *err)
 /* The logits of a row in the order of ids. */
 static const float *take_row (struct generator *g, int i)
 {
+    if (g->tp == 1)
+        return g->logits + i * g->local_vocab;
     for (int r = 0; r < g->tp; r++)
         memcpy (g->row + r * g->local_vocab,
                 g->logits + ((int64_t)r * g->num_wanted + i) * g->local_vocab,
