@@ -3,7 +3,8 @@
  * B is [n][k], so an element of C is a dot product of a row of A and a row of B.  COLS rows of B
  * meet up to ROWS rows of A in registers: an accumulator holds VEC partial sums of one element of
  * C.  Rows of A beyond ROWS take the rows of B from the first-level cache.  Elements of B are
- * fetched some time before they are read: a processor alone does not read as fast as the memory can.
+ * fetched some time before they are read: a processor alone does not read as fast as the memory
+ * can.
  *
  * The partial sums of VEC columns are transposed and added, so that the sums lie in one vector.
  *
