@@ -20,6 +20,11 @@ int sampling_check (const struct sampling *s, int64_t n, struct mg_error *err)
     return 0;
 }
 
+double sampling_near (enum mg_dtype dtype)
+{
+    return dtype == MG_BFLOAT16 ? 0x1p-4 : dtype == MG_FLOAT16 ? 0x1p-7 : 1e-5;
+}
+
 /* --- the largest --- */
 
 /* Does token a come before token b: by logit, then by id? */
@@ -48,7 +53,7 @@ static float find_max (const float *x, int64_t n)
     return max[0];
 }
 
-int32_t sampling_largest (const float *logits, int64_t n, bool *near)
+int32_t sampling_largest (const float *logits, int64_t n, double margin, bool *near)
 {
     float max = find_max (logits, n), before, behind;
     int32_t best = 0;
@@ -59,7 +64,7 @@ int32_t sampling_largest (const float *logits, int64_t n, bool *near)
         best = 0;
     before = find_max (logits, best);
     behind = find_max (logits + best + 1, n - best - 1);
-    *near = (double)max - (double)(before > behind ? before : behind) < SAMPLING_NEAR;
+    *near = (double)max - (double)(before > behind ? before : behind) < margin;
     return best;
 }
 
@@ -205,7 +210,7 @@ void sampling_probabilities (const struct sampling *s, const float *logits, int6
     if (s->temperature == 0 || s->top_k == 1) {
         for (int64_t i = 0; i < n; i++)
             probabilities[i] = 0;
-        probabilities[sampling_largest (logits, n, &near)] = 1;
+        probabilities[sampling_largest (logits, n, 0, &near)] = 1;
         return;
     }
     sum = soften (s, logits, n, probabilities);
@@ -238,7 +243,8 @@ double sampling_uniform (const struct sampling_draw *draw)
     return (double)bits * 0x1p-53;
 }
 
-int32_t sampling_choose (const double *probabilities, int64_t n, double u, bool *near)
+int32_t sampling_choose (const double *probabilities, int64_t n, double u, double margin,
+                         bool *near)
 {
     double begin = 0, end = 0;
     int32_t last = 0, taken = -1;
@@ -255,7 +261,6 @@ int32_t sampling_choose (const double *probabilities, int64_t n, double u, bool 
     }
     if (taken < 0) // the sum of all may be less than 1 by rounding
         taken = last;
-    *near = (begin > 0 && u - begin < SAMPLING_NEAR)
-            || (end < 1 - SAMPLING_NEAR && end - u < SAMPLING_NEAR);
+    *near = (begin > 0 && u - begin < margin) || (end < 1 - margin && end - u < margin);
     return taken;
 }
