@@ -1,6 +1,7 @@
 #!/bin/bash
-# The memory of megatron generate: what is planned is what is said and allocated, caches have the
-# bytes that follow from the model, and a steady pass allocates nothing.
+# The memory of megatron generate and eval: what is planned is what is said and allocated, caches
+# have the bytes that follow from the model, a steady pass allocates nothing, and a pipeline that
+# evaluates has the slots of forward passes alone.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/ranks.sh"
 
@@ -43,16 +44,34 @@ equal() {
     run ranks_run "$ranks" megatron generate --load "$name" "${args[@]}" "${size[@]}" \
         --prompt-tokens 1,2,3 --num-tokens-to-generate 2
     is "$status" 0 "${name##*/}, $ranks ranks ${args[*]} $*" || diag "$err"
+    as_planned "$name" "$ranks" "${args[@]}" "${size[@]}"
+    is "$(sed -n 's/^caches //p' said)" "$want" "$want bytes of caches"
+}
+
+# as_planned NAME RANKS ARGUMENT...: the run that has left $err; leaves $plan
+as_planned() {
+    plan=$(megatron plan memory --load-weights "$1" --use-checkpoint-args "${@:3}" --threads 1 \
+        --world-size "$2" --json)
     said "$err" | sort >said
-    plan=$(megatron plan memory --load-weights "$name" --use-checkpoint-args "${args[@]}" \
-        "${size[@]}" --threads 1 --world-size "$ranks" --json)
     planned "$plan" | sort >planned
+    ok "[ -s said ]" "bytes are said"
     is "$(cat said)" "$(cat planned)" "what is planned is what is said"
     is "$(jq '.ranks[0].total' <<<"$plan") $(sed -n 's/.*, allocated \([0-9]*\)$/\1/p' <<<"$err")" \
         "$(sed -n 's/.*planned \([0-9]*\), allocated \([0-9]*\)$/\1 \2/p' <<<"$err")" \
         "of so many bytes" || diag "$err"
     ok "grep -q 'planned \([0-9]*\), allocated \1\$' <<<\"\$err\"" "which are allocated"
-    is "$(sed -n 's/^caches //p' said)" "$want" "$want bytes of caches"
+}
+
+# evaluated SLOTS MODEL RANKS "ARGUMENT...": a rank has so many slots in its pools
+evaluated() {
+    local slots=$1 name=$2 ranks=$3 args
+    read -ra args <<<"$4"
+    [ -e "$name" ] || name=$hf/$name
+    run ranks_run "$ranks" megatron eval --load "$name" --task PERPLEXITY --valid-data text \
+        --tokenizer-type ByteLevel "${args[@]}"
+    is "$status" 0 "eval: $2, $ranks ranks ${args[*]}" || diag "$err"
+    as_planned "$name" "$ranks" "${args[@]}" --task perplexity
+    is "$(jq -c '[.ranks[].pools[].slots]' <<<"$plan")" "$slots" "slots: $slots"
 }
 
 # layers x requests x positions x (keys and values of the rank's groups) x bytes of a number
@@ -74,6 +93,16 @@ if ranks_available; then
         "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2"
     equal $((layers * 3 * 64 * latent * 4)) deepseek_v3 2 "--tensor-model-parallel-size 2"
     equal $((2 * 3 * 64 * 2 * 2 * 8 * 4)) mixtral 2 "--expert-model-parallel-size 2"
+fi
+
+# ---- an evaluation
+
+seq 40 | tr '\n' ' ' >text
+evaluated '[1]' llama 1 "--seq-length 32"
+evaluated '[1]' gpt2 1 "--bf16 --micro-batch-size 3 --seq-length 16"
+if ranks_available; then
+    evaluated '[2,2,2,2]' windows 4 "--pipeline-model-parallel-size 4 --seq-length 32"
+    evaluated '[1,1]' llama 2 "--tensor-model-parallel-size 2 --global-batch-size 4 --seq-length 8"
 fi
 
 # ---- the plan alone
@@ -101,6 +130,11 @@ refused() {
 }
 refused 2 "choices and --fit are about runs that train" "${model[@]}" --seq-length 40 --choices \
     --inference-max-requests 5
+refused 2 "choices and --fit are about runs that train" "${model[@]}" --task LAMBADA --choices
+refused 2 "task is about megatron eval, and another" "${model[@]}" --task LAMBADA \
+    --inference-max-requests 5
+refused 2 "task" "${model[@]}" --task LAMBDA
+refused 2 "num-layers of the model is missing" --task LAMBADA
 refused 2 "num-layers of the model is missing" --inference-max-requests 5
 refused 2 "inference-max-requests" "${model[@]}" --inference-max-requests 0
 refused 1 "at least one for each of 8 requests" "${model[@]}" --seq-length 40 \

@@ -48,7 +48,7 @@ content() {
 # printed: standard output, where it is the same from run to run
 printed() {
     case $name in
-        eval* | plan* | inspect | index | encode | decode | tokenize) cat work/.stdout ;;
+        eval* | serve | plan* | inspect | index | encode | decode | tokenize) cat work/.stdout ;;
         checkpoint-inspect | verify) sed 's/"save".*//; s/[0-9a-f]\{16\}//' work/.stdout ;;
     esac
 }
@@ -187,6 +187,8 @@ eval=(megatron eval --load s --tokenizer-type ByteLevel --json)
 faults eval-text "${eval[@]}" --task WIKITEXT103 --valid-data text.txt --overlapping-eval 3
 echo '{"ctx": "ab", "endings": ["c", "de"], "label": 1}' >start/endings
 faults eval-lines "${eval[@]}" --task HELLASWAG --valid-data endings
+megatron serve --load . --no-api-key 2>&1 | grep -q "this build lacks" \
+    || faults serve "$MG_SRCDIR/tests/lib/serve-once" --load s --tokenizer-type ByteLevel
 cat >start/params.json <<'END'
 [{"name": "a", "shape": [30, 5], "dtype": "fp32"}, {"name": "b", "shape": [7], "dtype": "fp32"}]
 END

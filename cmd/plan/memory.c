@@ -13,6 +13,7 @@
 #include "cmd/plan/memory.h"
 #include "cmd/plan/plan.h"
 #include "libcore/base/parse.h"
+#include "libcore/infer/task.h"
 #include "libcore/train/train.h"
 
 enum { WORLD_MAX = 65536, THREADS_MAX = 4096 };
@@ -52,6 +53,19 @@ static int set_generator (void *target, const struct cmd_option *option, const c
     return (option->arg ? cmd_set_int64 : cmd_set_flag) (target, option, what, value, err);
 }
 
+/* The memory of an evaluation does not depend on its task. */
+static int set_task (void *target, const struct cmd_option *option, const char *what,
+                     const char *value, struct mg_error *err)
+{
+    struct plan_memory *r = target;
+    enum task_kind task;
+
+    (void)option;
+    (void)what;
+    r->evaluate = true;
+    return task_parse (value, &task, err);
+}
+
 #define GENERATOR(field) .at = offsetof (struct plan_memory, generator.field), \
                          .set = set_generator, .key = #field
 
@@ -79,13 +93,16 @@ static const struct cmd_option memory_options[] = {
       .max = INT32_MAX },
     { .name = "return-log-probs",
       .help = "plan megatron generate with log probabilities of prompts", GENERATOR (scores) },
+    { .name = "task", .arg = "TASK", .help = "plan megatron eval, whose memory is the same for "
+      "every task", .key = "task", .set = set_task },
     { .name = NULL },
 };
 
 static const char memory_usage[] =
     "Usage: megatron plan memory MODEL-ARGUMENT... [OPTION...]\n\n"
     "Print the bytes that every rank of a run allocates, by kind, without running it.\n"
-    "With an option of megatron generate, the run generates; else it trains.\n"
+    "With an option of megatron generate, the run generates; with --task, it is one of\n"
+    "megatron eval; else it trains.\n"
     "A MODEL-ARGUMENT is one of megatron train's.\n\n";
 
 /* --- planning --- */
@@ -112,11 +129,12 @@ static int keep (struct plan_memory_row *row, const struct memory_plan *plan,
     return 0;
 }
 
-static int plan_generator (const struct train_args *args, const struct plan_memory *r, int rank,
-                           struct plan_memory_row *row, struct mg_error *err)
+/* A rank that generates or evaluates. */
+static int plan_infer (const struct train_args *args, const struct plan_memory *r, int rank,
+                       struct plan_memory_row *row, struct mg_error *err)
 {
-    const struct infer_config config = { .program = "megatron plan", .generator = r->generator,
-                                         .errors = stderr };
+    const struct infer_config config = { .program = "megatron plan", .scores = r->evaluate,
+                                         .generator = r->generator, .errors = stderr };
 
     row->threads = r->threads;
     return infer_plan (&config, args, rank, r->world, &row->threads, &row->plan, err);
@@ -143,8 +161,8 @@ int plan_memory_ranks (const struct train_args *args, const struct plan_memory *
                        int n, struct plan_memory_row *row, struct mg_error *err)
 {
     for (int i = 0; i < n; i++) {
-        if ((request->generate ? plan_generator : plan_rank) (args, request, first + i, &row[i],
-                                                              err) < 0)
+        if ((request->generate || request->evaluate ? plan_infer : plan_rank)
+                (args, request, first + i, &row[i], err) < 0)
             return -1;
     }
     return 0;
@@ -320,8 +338,11 @@ static int check (const void *request, const struct train_args *args, struct mg_
     const struct plan_memory *r = request;
     const char *missing = plan_missing_argument (args);
 
-    if (!r->generate)
+    if (!r->generate && !r->evaluate)
         return plan_memory_check (args, err);
+    if (r->generate && r->evaluate)
+        return mg_error_set (err, EINVAL, "--task is about megatron eval, and another option about "
+                             "megatron generate");
     if (r->choices)
         return mg_error_set (err, EINVAL, "--choices and --fit are about runs that train");
     if (missing && strcmp (missing, "--seq-length") != 0)

@@ -19,6 +19,7 @@ struct plan_memory {
     int64_t fit;  /* ... and find the choice that fits into so many bytes on each rank; 0:
                    * find none */
     bool json;
+    bool evaluate; /* plan a run of megatron eval */
     bool generate; /* plan a run of megatron generate ... */
     struct generator_config generator; /* ... with these numbers */
 };

@@ -303,18 +303,21 @@ static int prepare (struct serve_job *job, struct mg_error *err)
     return 0;
 }
 
-static void say_address (const struct serve_job *job)
+/* Nobody could find a server whose address is not said. */
+static int say_address (const struct serve_job *job, struct mg_error *err)
 {
     const char *host = job->options.host;
     bool colons = strchr (host, ':') != NULL;
 
     if (!job->http)
-        return;
+        return 0;
     if (job->chat.faulty)
         fprintf (stderr, "megatron serve: %s\n", job->chat.why.text);
     printf ("%s is served at http://%s%s%s:%d\n", job->options.model, colons ? "[" : "", host,
             colons ? "]" : "", http_port (job->http));
-    fflush (stdout);
+    if (fflush (stdout) == 0)
+        return 0;
+    return mg_error_set (err, errno, "the address cannot be printed: %s", strerror (errno));
 }
 
 /* --- serving --- */
@@ -357,10 +360,11 @@ static int serve (struct serve_job *job, struct mg_error *err)
         finish (job, err->text);
         return -1;
     }
-    say_address (job);
     config.tokenizer = job->tokens.tokenizer;
     config.source = job->http ? &job->source : NULL;
-    rc = engine_run (&config, err);
+    rc = say_address (job, err);
+    if (rc == 0)
+        rc = engine_run (&config, err);
     finish (job, rc < 0 ? err->text : NULL);
     return rc;
 }

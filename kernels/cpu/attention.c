@@ -262,6 +262,8 @@ int cpu_attention_fwd (const struct kernels *k, const struct kern_attention_fwd 
 
     if (kern_attention_check (a, err) < 0)
         return -1;
+    if (cpu_attention_is_one (a))
+        return cpu_attention_one (k, a, err);
     divide (k, a, &job);
     tasks = a->batch * a->kv_heads * job.panels;
     if (tasks == 0)

@@ -223,6 +223,14 @@ bool cpu_gemm_is_few (const struct kern_gemm *a);
 size_t cpu_gemm_few_scratch (const struct kern_gemm *a);
 int cpu_gemm_few (const struct kernels *k, const struct kern_gemm *a, struct mg_error *err);
 
+/* Attention of one query over several keys, without dropout and without max_logit
+ * (cpu_attention_is_one()).  cpu_attention_fwd() has these calls computed here, after its checks.
+ * They take less scratch than cpu_attention_fwd_scratch() says.
+ */
+bool cpu_attention_is_one (const struct kern_attention_fwd *a);
+int cpu_attention_one (const struct kernels *k, const struct kern_attention_fwd *a,
+                       struct mg_error *err);
+
 /* C[i][0..n) (+)= sum_l A(i, l) B[l][0..n), A(i, l) = a[i * a_row + l * a_col]; n is a
  * multiple of VEC, ldb and ldc are the row lengths of b and c.  If 'accumulate' and 'scale' are
  * set, C[i][j] is multiplied by scale[j] before the sum is added.  One thread.

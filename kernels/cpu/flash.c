@@ -117,18 +117,23 @@ static void find_range (const struct flash_keys *k, int64_t from, int64_t end, i
     }
 }
 
+void flash_complete (const struct kern_attention_fwd *a, struct kern_attention_fwd *all)
+{
+    *all = *a;
+    all->head_dim_v = flash_dim_v (a);
+    if (a->v_stride_s == 0 && a->v_stride_b == 0 && a->v_stride_g == 0) {
+        all->v_stride_s = a->kv_stride_s;
+        all->v_stride_b = a->kv_stride_b;
+        all->v_stride_g = a->kv_stride_g;
+    }
+}
+
 void flash_prepare (const struct kern_attention_fwd *a, float *memory, struct flash_plan *plan)
 {
     struct flash_queries q;
     struct flash_keys k;
 
-    plan->a = *a;
-    plan->a.head_dim_v = flash_dim_v (a);
-    if (a->v_stride_s == 0 && a->v_stride_b == 0 && a->v_stride_g == 0) {
-        plan->a.v_stride_s = a->kv_stride_s;
-        plan->a.v_stride_b = a->kv_stride_b;
-        plan->a.v_stride_g = a->kv_stride_g;
-    }
+    flash_complete (a, &plan->a);
     plan->entries = count_entries (a);
     plan->q_blocks = flash_blocks (a->seq_q, BQ);
     plan->k_blocks = flash_blocks (a->seq_k, BK);

@@ -113,6 +113,9 @@ static inline int64_t flash_dim_v (const struct kern_attention_fwd *a)
     return a->head_dim_v > 0 ? a->head_dim_v : a->head_dim;
 }
 
+/* Set 'all' to the call with the defaults of its arguments filled in. */
+void flash_complete (const struct kern_attention_fwd *a, struct kern_attention_fwd *all);
+
 /* Floats of scratch memory that flash_prepare() needs, a multiple of 16. */
 size_t flash_plan_floats (const struct kern_attention_fwd *a);
 

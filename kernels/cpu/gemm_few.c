@@ -2,8 +2,9 @@
  *
  * B is [n][k], so an element of C is a dot product of a row of A and a row of B.  COLS rows of B
  * meet up to ROWS rows of A in registers: an accumulator holds VEC partial sums of one element of
- * C.  Rows of A beyond ROWS take the rows of B from the first-level cache.  Meanwhile the next part
- * of B is fetched.
+ * C.  Rows of A beyond ROWS take the rows of B from the first-level cache.  Elements of B are
+ * fetched some time before they are read: a processor alone does not read as fast as the memory
+ * can.
  *
  * The partial sums of VEC columns are transposed and added, so that the sums lie in one vector.
  *
@@ -18,8 +19,8 @@ enum {
     ROWS = VEC == 16 ? 4 : 3, /* with COLS, of the 32 registers of AVX-512, the 16 of AVX2, SSE */
     COLS = 4,                 /* divides VEC */
     KC = 64 * VEC,            /* elements of a row of B that are taken at a time */
-    LINE = 64,                /* bytes of a cache line */
-    TASK = 32,                /* columns that a thread takes at a time, a multiple of VEC */
+    AHEAD = 3072,             /* bytes from an element that is read to the one that is fetched */
+    TASK = 16,                /* columns that a thread takes at least, a multiple of VEC */
 };
 
 /* The float32 rows of A are 'ldx' apart, whole vectors, and end with zeros. */
@@ -62,6 +63,41 @@ VEC_INLINE int64_t row_of (const struct kern_gemm *a, const struct few_part *p, 
     return (p->col + cpu_min (c, p->left - 1)) * a->ldb;
 }
 
+/* What is fetched while a part meets some rows of A: of every 'turns'-th vector, from vector 'turn'
+ * on, those elements that are AHEAD bytes further in the row.  Behind the end of a row follows the
+ * row for the column that is COLS further.
+ */
+struct few_ahead {
+    int64_t turn, turns;
+    int64_t here; /* elements of the part whose further ones are in the same rows */
+    int64_t same[COLS], next[COLS]; /* from an element of the part on: in the same row, behind it */
+};
+
+VEC_INLINE void set_ahead (const struct kern_gemm *a, const struct few_part *p, int64_t turn,
+                           int64_t turns, struct few_ahead *ahead)
+{
+    int64_t n = cpu_min (AHEAD / (int64_t)cpu_size (a->dtype), a->k);
+
+    *ahead = (struct few_ahead){ .turn = turn, .turns = turns, .here = a->k - n - p->l };
+    for (int c = 0; c < COLS; c++) {
+        ahead->same[c] = row_of (a, p, c) + p->l + n;
+        ahead->next[c] = row_of (a, p, c + COLS) + p->l + n - a->k;
+    }
+}
+
+/* Fetch for the elements from 'l' of the part on, if it is their turn. */
+VEC_INLINE void fetch (const struct kern_gemm *a, struct few_ahead *ahead, int64_t l,
+                       const enum mg_dtype type)
+{
+    const int64_t *from = l < ahead->here ? ahead->same : ahead->next;
+
+    if (ahead->turn-- > 0)
+        return;
+    ahead->turn = ahead->turns - 1;
+    VEC_UNROLL for (int c = 0; c < COLS; c++)
+        __builtin_prefetch ((const char *)a->b + (size_t)(from[c] + l) * cpu_size (type), 0, 2);
+}
+
 /* Add the part's products with rows row .. row + rows - 1 of A. */
 VEC_INLINE void add_rows (const struct few *f, const struct few_part *p, int64_t row,
                           vf (*out)[VEC], const int rows, const enum mg_dtype type)
@@ -69,7 +105,9 @@ VEC_INLINE void add_rows (const struct few *f, const struct few_part *p, int64_t
     const float *x = f->x + row * f->ldx + p->l;
     int64_t from[COLS];
     vf sum[ROWS][COLS];
+    struct few_ahead ahead;
 
+    set_ahead (f->a, p, row / ROWS, (f->a->m + ROWS - 1) / ROWS, &ahead);
     VEC_UNROLL for (int c = 0; c < COLS; c++)
         from[c] = row_of (f->a, p, c) + p->l;
     VEC_UNROLL for (int r = 0; r < rows; r++)
@@ -78,6 +116,7 @@ VEC_INLINE void add_rows (const struct few *f, const struct few_part *p, int64_t
     for (int64_t l = 0; l < p->depth; l += VEC) {
         vf b[COLS];
 
+        fetch (f->a, &ahead, l, type);
         if (p->depth - l >= VEC) {
             VEC_UNROLL for (int c = 0; c < COLS; c++)
                 b[c] = vec_get (f->a->b, from[c] + l, VEC, type);
@@ -97,19 +136,6 @@ VEC_INLINE void add_rows (const struct few *f, const struct few_part *p, int64_t
             out[r][c] = sum[r][c];
 }
 
-/* Ask for a part, as it is read next. */
-static void fetch (const struct kern_gemm *a, const struct few_part *p)
-{
-    size_t size = cpu_size (a->dtype), length = (size_t)p->depth * size;
-
-    for (int64_t c = 0; c < cpu_min (COLS, p->left); c++) {
-        const char *row = (const char *)a->b + (size_t)(row_of (a, p, c) + p->l) * size;
-
-        for (size_t i = 0; i < length; i += LINE)
-            __builtin_prefetch (row + i, 0, 3);
-    }
-}
-
 /* The part that follows in the order in which a thread takes them.  Behind the last one,
  * no rows are left.
  */
@@ -127,17 +153,12 @@ static struct few_part next_part (const struct kern_gemm *a, const struct few_pa
     return next;
 }
 
-/* All rows of A.  Fetching the next part pays where more rows than one are left to compute with. */
+/* All rows of A. */
 VEC_INLINE void add_part (const struct few *f, const struct few_part *p, vf (*out)[VEC],
                           const enum mg_dtype type)
 {
     int64_t m = f->a->m, row = 0;
 
-    if (m > 1) {
-        const struct few_part next = next_part (f->a, p);
-
-        fetch (f->a, &next);
-    }
     for (; row + ROWS <= m; row += ROWS)
         add_rows (f, p, row, out + row, ROWS, type);
     if (ROWS > 3 && m - row == 3)
@@ -167,11 +188,7 @@ static void end_columns (const struct kern_gemm *a, int64_t col, const struct pa
         vf lane[VEC];
 
         memcpy (lane, p->sum[r], sizeof (lane));
-        vec_transpose (lane);
-        VEC_UNROLL for (int half = VEC / 2; half > 0; half /= 2)
-            VEC_UNROLL for (int i = 0; i < half; i++)
-                lane[i] += lane[i + half];
-        VEC_TYPED (a->c_dtype, store, a, r, col, lane[0]);
+        VEC_TYPED (a->c_dtype, store, a, r, col, vec_sum_rows (lane));
     }
 }
 
@@ -207,7 +224,7 @@ int cpu_gemm_few (const struct kernels *k, const struct kern_gemm *a, struct mg_
     if (!x)
         return -1;
     VEC_TYPED (a->dtype, widen, a, x, f.ldx);
-#pragma omp parallel for num_threads (cpu_of (k)->threads) schedule (dynamic) \
+#pragma omp parallel for num_threads (cpu_of (k)->threads) schedule (guided) \
     if (a->m * a->n * a->k > CPU_SERIAL)
     for (int64_t first = 0; first < a->n; first += TASK)
         VEC_TYPED (a->dtype, do_columns, &f, first, cpu_min (a->n, first + TASK));

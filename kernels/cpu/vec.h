@@ -420,6 +420,16 @@ VEC_INLINE void vec_transpose (vf row[VEC])
     }
 }
 
+/* The sums of the elements of each row, in one vector; the rows are changed. */
+VEC_INLINE vf vec_sum_rows (vf row[VEC])
+{
+    vec_transpose (row);
+    VEC_UNROLL for (int half = VEC / 2; half > 0; half /= 2)
+        VEC_UNROLL for (int i = 0; i < half; i++)
+            row[i] += row[i + half];
+    return row[0];
+}
+
 /* x 2^n for whole n in [-150, 150]. */
 VEC_INLINE vf vec_scale (vf x, vf n)
 {

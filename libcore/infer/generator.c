@@ -44,6 +44,7 @@ struct generator {
     int num_wanted, max_wanted;
     struct nn_shape shape;
     int64_t vocab, local_vocab;
+    double near; /* sampling_near() */
     int root;        /* rank of the job that tells the others */
     int tp;
     bool has_logits; /* this rank has logits */
@@ -160,6 +161,7 @@ struct generator *generator_create (const struct generator_config *config,
     g->vocab = nn->config.vocab_size;
     g->local_vocab = nn->local_vocab;
     g->tp = nn->tp_size;
+    g->near = sampling_near (nn->dtype);
     g->has_logits = model_has_loss (parts->model);
     g->max_wanted = (int)wanted_of (config);
     if (allocate_host (g, err) < 0 || allocate_device (g, err) < 0 || find_root (g, err) < 0) {
@@ -371,6 +373,8 @@ static int run_pass (struct generator *g, struct mg_error *err)
 /* The logits of a row in the order of ids. */
 static const float *take_row (struct generator *g, int i)
 {
+    if (g->tp == 1)
+        return g->logits + i * g->local_vocab;
     for (int r = 0; r < g->tp; r++)
         memcpy (g->row + r * g->local_vocab,
                 g->logits + ((int64_t)r * g->num_wanted + i) * g->local_vocab,
@@ -384,10 +388,10 @@ static int32_t choose (struct generator *g, const struct generator_request *r, i
     struct sampling_draw draw = r->draw;
 
     if (r->sampling.temperature == 0 || r->sampling.top_k == 1)
-        return sampling_largest (logits, g->vocab, near);
+        return sampling_largest (logits, g->vocab, g->near, near);
     draw.position = position;
     sampling_probabilities (&r->sampling, logits, g->vocab, g->probabilities, g->order);
-    return sampling_choose (g->probabilities, g->vocab, sampling_uniform (&draw), near);
+    return sampling_choose (g->probabilities, g->vocab, sampling_uniform (&draw), g->near, near);
 }
 
 static void make_result (struct generator *g, int i)

@@ -66,7 +66,7 @@ struct generator_request {
 struct generator_counts {
     int64_t passes, rows;
     int64_t tokens; /* generated */
-    int64_t near;   /* of these: rounding could have made another choice (SAMPLING_NEAR) */
+    int64_t near;   /* of these: rounding could have made another choice (sampling_near()) */
 };
 
 struct generator;

@@ -20,6 +20,11 @@ int sampling_check (const struct sampling *s, int64_t n, struct mg_error *err)
     return 0;
 }
 
+double sampling_near (enum mg_dtype dtype)
+{
+    return dtype == MG_BFLOAT16 ? 0x1p-4 : dtype == MG_FLOAT16 ? 0x1p-7 : 1e-5;
+}
+
 /* --- the largest --- */
 
 /* Does token a come before token b: by logit, then by id? */
@@ -28,30 +33,45 @@ static bool is_before (const float *logits, int32_t a, int32_t b)
     return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
 }
 
-int32_t sampling_largest (const float *logits, int64_t n, bool *near)
+/* The largest of n numbers that are not NaN; minus infinity if there are none.  There are several
+ * partial results, since a step has to wait for the step before it.
+ */
+static float find_max (const float *x, int64_t n)
 {
-    int32_t best = 0;
-    double next = -INFINITY;
+    enum { PARTS = 4 };
+    float max[PARTS] = { -INFINITY, -INFINITY, -INFINITY, -INFINITY };
+    int64_t i = 0;
 
-    for (int32_t i = 1; i < n; i++) {
-        int32_t less = i;
-
-        if (logits[i] > logits[best]) {
-            less = best;
-            best = i;
-        }
-        next = fmax (next, (double)logits[less]);
+    for (; i + PARTS <= n; i += PARTS) {
+        for (int k = 0; k < PARTS; k++)
+            max[k] = x[i + k] > max[k] ? x[i + k] : max[k];
     }
-    *near = (double)logits[best] - next < SAMPLING_NEAR;
+    for (; i < n; i++)
+        max[0] = x[i] > max[0] ? x[i] : max[0];
+    for (int k = 1; k < PARTS; k++)
+        max[0] = max[k] > max[0] ? max[k] : max[0];
+    return max[0];
+}
+
+int32_t sampling_largest (const float *logits, int64_t n, double margin, bool *near)
+{
+    float max = find_max (logits, n), before, behind;
+    int32_t best = 0;
+
+    while (best < n && logits[best] != max)
+        best++;
+    if (best == n) // each is NaN
+        best = 0;
+    before = find_max (logits, best);
+    behind = find_max (logits + best + 1, n - best - 1);
+    *near = (double)max - (double)(before > behind ? before : behind) < margin;
     return best;
 }
 
 double sampling_log_sum (const float *logits, int64_t n)
 {
-    double max = -INFINITY, sum = 0;
+    double max = (double)find_max (logits, n), sum = 0;
 
-    for (int64_t i = 0; i < n; i++)
-        max = fmax (max, (double)logits[i]);
     for (int64_t i = 0; i < n; i++)
         sum += exp ((double)logits[i] - max);
     return max + log (sum);
@@ -62,7 +82,7 @@ void sampling_top (const float *logits, int64_t n, int32_t *ids, int top)
 {
     int have = 0;
 
-    for (int32_t i = 0; i < n; i++) {
+    for (int32_t i = 0; top > 0 && i < n; i++) {
         int at = have;
 
         while (at > 0 && is_before (logits, i, ids[at - 1]))
@@ -78,18 +98,28 @@ void sampling_top (const float *logits, int64_t n, int32_t *ids, int top)
 
 /* --- filters --- */
 
-/* Move down in a heap whose root is the token that comes last. */
-static void sift (const float *logits, int32_t *heap, int64_t n, int64_t at)
+/* Tokens that are taken in the order of is_before().  The others are a heap whose root comes first.
+ * Few of many tokens are mostly taken, so that sorting all of them would take longer.
+ */
+struct queue {
+    const float *logits;
+    int32_t *heap;  /* [n]: the taken tokens are at its end, the first one last */
+    int64_t n, left; /* tokens; of them in the heap */
+};
+
+static void sift (const struct queue *q, int64_t at)
 {
+    int32_t *heap = q->heap;
+
     for (;;) {
         int64_t child = 2 * at + 1;
         int32_t moved = heap[at];
 
-        if (child >= n)
+        if (child >= q->left)
             return;
-        if (child + 1 < n && is_before (logits, heap[child], heap[child + 1]))
+        if (child + 1 < q->left && is_before (q->logits, heap[child + 1], heap[child]))
             child++;
-        if (!is_before (logits, moved, heap[child]))
+        if (!is_before (q->logits, heap[child], moved))
             return;
         heap[at] = heap[child];
         heap[child] = moved;
@@ -97,73 +127,108 @@ static void sift (const float *logits, int32_t *heap, int64_t n, int64_t at)
     }
 }
 
-/* Sort tokens by logit, largest first, then by id. */
-static void sort (const float *logits, int32_t *order, int64_t n)
+static struct queue queue_of (const float *logits, int64_t n, int32_t *memory)
 {
-    for (int64_t i = n / 2; i-- > 0;)
-        sift (logits, order, n, i);
-    for (int64_t end = n - 1; end > 0; end--) {
-        int32_t last = order[0];
+    struct queue q = { logits, memory, n, n };
 
-        order[0] = order[end];
-        order[end] = last;
-        sift (logits, order, end, 0);
-    }
+    for (int32_t i = 0; i < n; i++)
+        memory[i] = i;
+    for (int64_t i = n / 2; i-- > 0;)
+        sift (&q, i);
+    return q;
 }
 
-/* Tokens that top_p leaves of the first 'kept' of 'order', whose sum is 'sum': a token is kept if
+/* Token number 'i' in the order, which all tokens before it have been asked for. */
+static int32_t queue_at (struct queue *q, int64_t i)
+{
+    int64_t place = q->n - 1 - i;
+
+    if (place < q->left) {
+        int32_t first = q->heap[0];
+
+        q->heap[0] = q->heap[--q->left];
+        q->heap[q->left] = first;
+        sift (q, 0);
+    }
+    return q->heap[place];
+}
+
+/* Tokens that top_k leaves: all that equal the k-th stay. */
+static int64_t count_top (struct queue *q, int64_t k)
+{
+    float last = 0;
+
+    for (int64_t i = 0; i < k; i++)
+        last = q->logits[queue_at (q, i)];
+    while (k < q->n && q->logits[queue_at (q, k)] == last)
+        k++;
+    return k;
+}
+
+/* Tokens that top_p leaves of the first 'kept', the sum of whose p is 'sum': a token is kept if
  * the sum of those before it does not exceed top_p.
  */
-static int64_t cut (const struct sampling *s, const double *p, const int32_t *order, int64_t kept,
-                    double sum)
+static int64_t count_likely (const struct sampling *s, const double *p, struct queue *q,
+                             int64_t kept, double sum)
 {
     double before = 0;
     int64_t n = 0;
 
-    if (s->top_p == 0)
-        return kept;
     while (n < kept && (n == 0 || before <= s->top_p))
-        before += p[order[n++]] / sum;
+        before += p[queue_at (q, n++)] / sum;
     return n;
+}
+
+/* Set p[token] to e^((logit - max) / temperature) for all tokens, and return the sum. */
+static double soften (const struct sampling *s, const float *logits, int64_t n, double *p)
+{
+    double max = (double)find_max (logits, n), sum = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        sum += p[i] = exp (((double)logits[i] - max) / s->temperature);
+    return sum;
+}
+
+/* Set p to 0 but for the first 'kept' tokens, and return the sum of these. */
+static double keep (struct queue *q, int64_t kept, double *p)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < q->n - kept; i++)
+        p[q->heap[i]] = 0;
+    for (int64_t i = 0; i < kept; i++)
+        sum += p[queue_at (q, i)];
+    return sum;
 }
 
 void sampling_probabilities (const struct sampling *s, const float *logits, int64_t n,
                              double *probabilities, int32_t *order)
 {
-    int64_t kept = n;
-    double sum = 0, left = 0;
+    double sum;
     bool near;
 
-    for (int32_t i = 0; i < n; i++)
-        order[i] = i;
     if (s->temperature == 0 || s->top_k == 1) {
         for (int64_t i = 0; i < n; i++)
             probabilities[i] = 0;
-        probabilities[sampling_largest (logits, n, &near)] = 1;
+        probabilities[sampling_largest (logits, n, 0, &near)] = 1;
         return;
     }
-    if (s->top_k > 0 || s->top_p > 0)
-        sort (logits, order, n);
-    if (s->top_k > 0) {
-        kept = s->top_k;
-        while (kept < n && logits[order[kept]] == logits[order[kept - 1]])
-            kept++;
-    }
-    left = (double)logits[sampling_largest (logits, n, &near)];
-    for (int64_t i = 0; i < kept; i++) {
-        double p = exp (((double)logits[order[i]] - left) / s->temperature);
+    sum = soften (s, logits, n, probabilities);
+    if (s->top_k > 0 || s->top_p > 0) {
+        struct queue q = queue_of (logits, n, order);
+        int64_t kept = n;
 
-        probabilities[order[i]] = p;
-        sum += p;
+        if (s->top_k > 0) {
+            kept = count_top (&q, s->top_k);
+            sum = keep (&q, kept, probabilities);
+        }
+        if (s->top_p > 0) {
+            kept = count_likely (s, probabilities, &q, kept, sum);
+            sum = keep (&q, kept, probabilities);
+        }
     }
-    kept = cut (s, probabilities, order, kept, sum);
-    for (int64_t i = kept; i < n; i++)
-        probabilities[order[i]] = 0;
-    left = 0;
-    for (int64_t i = 0; i < kept; i++)
-        left += probabilities[order[i]];
-    for (int64_t i = 0; i < kept; i++)
-        probabilities[order[i]] /= left;
+    for (int64_t i = 0; i < n; i++)
+        probabilities[i] /= sum;
 }
 
 /* --- draws --- */
@@ -178,7 +243,8 @@ double sampling_uniform (const struct sampling_draw *draw)
     return (double)bits * 0x1p-53;
 }
 
-int32_t sampling_choose (const double *probabilities, int64_t n, double u, bool *near)
+int32_t sampling_choose (const double *probabilities, int64_t n, double u, double margin,
+                         bool *near)
 {
     double begin = 0, end = 0;
     int32_t last = 0, taken = -1;
@@ -195,7 +261,6 @@ int32_t sampling_choose (const double *probabilities, int64_t n, double u, bool 
     }
     if (taken < 0) // the sum of all may be less than 1 by rounding
         taken = last;
-    *near = (begin > 0 && u - begin < SAMPLING_NEAR)
-            || (end < 1 - SAMPLING_NEAR && end - u < SAMPLING_NEAR);
+    *near = (begin > 0 && u - begin < margin) || (end < 1 - margin && end - u < margin);
     return taken;
 }

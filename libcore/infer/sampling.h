@@ -10,10 +10,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "megatron/dtype.h"
 #include "megatron/error.h"
 
-/* Two results that are closer than this could be exchanged by rounding in the model. */
-#define SAMPLING_NEAR 1e-5
+/* Two results of a model that computes in 'dtype' are near if they are closer than this: rounding
+ * could exchange them.  1e-5 for float32.  For 16-bit types 16 times the largest relative error of
+ * a rounding: 2^-7 for float16, 2^-4 for bfloat16.
+ */
+double sampling_near (enum mg_dtype dtype);
 
 struct sampling {
     double temperature; /* logits are divided by it; 0: the largest logit is taken */
@@ -46,14 +50,15 @@ struct sampling_draw {
 double sampling_uniform (const struct sampling_draw *draw);
 
 /* The token in whose part of [0, 1) the number 'u' is.  Parts have the order of ids.  *near is true
- * if u is less than SAMPLING_NEAR from the part of another token.
+ * if u is less than 'margin' (sampling_near()) from the part of another token.
  */
-int32_t sampling_choose (const double *probabilities, int64_t n, double u, bool *near);
+int32_t sampling_choose (const double *probabilities, int64_t n, double u, double margin,
+                         bool *near);
 
 /* The token with the largest logit, the lowest id among equals.  *near is true if another logit is
- * less than SAMPLING_NEAR below.
+ * less than 'margin' (sampling_near()) below.
  */
-int32_t sampling_largest (const float *logits, int64_t n, bool *near);
+int32_t sampling_largest (const float *logits, int64_t n, double margin, bool *near);
 
 /* The logarithm of the sum of exp (logit); the log probability of token i is logits[i] less this.
  */

@@ -51,10 +51,10 @@ struct infer {
  */
 int infer_start (struct infer *infer, const struct infer_config *config, struct mg_error *err);
 
-/* Plan the memory that 'rank' of 'world' ranks would allocate for a generator of a model of these
- * arguments, whose weights are not read: config->load, argc and argv are not used.  Each rank has
- * *threads compute threads.  If *threads is 0, the number becomes the rank's share of this
- * machine's CPUs.  The caller frees the plan with memory_clear().  -1 and a text on failure.
+/* Plan the memory that 'rank' of 'world' ranks would allocate for the generator or the scorer of a
+ * model of these arguments.  Its weights are not read: config->load, argc and argv are not used.
+ * Each rank has *threads compute threads.  If *threads is 0, the number becomes the rank's share of
+ * this machine's CPUs.  The caller frees the plan with memory_clear().  -1 and a text on failure.
  */
 int infer_plan (const struct infer_config *config, const struct train_args *args, int rank,
                 int world, int *threads, struct memory_plan *memory, struct mg_error *err);

@@ -140,6 +140,7 @@ static struct sched_shape shape_of (const struct passes *p, int64_t num_microbat
         .pp = grid_size (grid, false, MG_AXIS_PP),
         .rank = grid_coord (grid, false, MG_AXIS_PP, job_rank (p->job)),
         .microbatches = (int)num_microbatches,
+        .forward_only = p->evaluates,
         .grouped = job_groups_transfers (p->job),
     };
 }
@@ -256,7 +257,7 @@ static int list_inputs (struct passes *p, struct mg_error *err)
 
 struct passes *passes_create (struct model *model, const struct job *job,
                               const struct num_microbatches *batches, int group,
-                              int64_t evaluation, struct mg_error *err)
+                              int64_t evaluation, bool evaluates, struct mg_error *err)
 {
     struct passes *p = calloc (1, sizeof (*p));
 
@@ -266,6 +267,7 @@ struct passes *passes_create (struct model *model, const struct job *job,
     }
     p->model = model;
     p->job = job;
+    p->evaluates = evaluates && model_graphs_of (model)->impl == GRAPHS_NONE;
     p->kind = passes_kind (grid_size (job_grid (job), false, MG_AXIS_PP),
                            model_num_chunks (model), group);
     if (list_inputs (p, err) < 0 || make_lists (p, batches, evaluation, err) < 0) {
@@ -367,9 +369,8 @@ int passes_stage (struct passes *p, int64_t n, struct mg_error *err)
 
 struct exec_config passes_exec_config (const struct passes *p)
 {
-    bool forward = model_nn (p->model)->cache.length > 0; // such a model has no gradients
     struct exec_config config = {
-        .schedule = forward ? p->forward : p->first,
+        .schedule = p->first,
         .device = job_device (p->job),
         .compute = model_stream (p->model),
         .count = model_boundary_count (p->model, NULL),

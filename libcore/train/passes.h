@@ -22,12 +22,13 @@ struct passes;
 
 /* Make lists for all sizes of 'batches' that can be run, and remember the other sizes.
  * If 'evaluation' is not 0, also make a list of the forward passes of so many
- * microbatches, which must be possible; a model with caches needs it, and has these passes
- * alone.  The model and the job must outlive the passes.  NULL and a text on failure.
+ * microbatches, which must be possible.  With 'evaluates' the run has no backward passes: all lists
+ * are of forward passes, which need fewer slots.  The model and the job must outlive the passes.
+ * NULL and a text on failure.
  */
 struct passes *passes_create (struct model *model, const struct job *job,
                               const struct num_microbatches *batches, int group,
-                              int64_t evaluation, struct mg_error *err);
+                              int64_t evaluation, bool evaluates, struct mg_error *err);
 void passes_destroy (struct passes *p);
 
 /* Slots that the model must have (model_bind()). */

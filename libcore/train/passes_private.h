@@ -23,6 +23,7 @@ struct passes {
     struct model *model;
     const struct job *job;
     struct sched_kind kind;
+    bool evaluates; /* all lists are of forward passes */
     struct size *size;
     size_t num_sizes;
     int *slots; /* [chunks] of each pool, the most of any list */

@@ -15,7 +15,7 @@ static int make_model (struct train_parts *p, const struct run_config *c, const 
     spec.sequence_parallel &= c->geometry.tp > 1;
     if (!(p->model = model_create (&spec, job, err))
         || !(p->passes = passes_create (p->model, job, batches, c->microbatch_group, evaluation,
-                                        err)))
+                                        c->length.skip_train, err)))
         return -1;
     return 0;
 }

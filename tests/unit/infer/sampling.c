@@ -64,7 +64,7 @@ static void test_draws (void)
         u = sampling_uniform (&other);
         if (u < 0 || u >= 1)
             bail_out ("a draw of %g", u);
-        count[sampling_choose (p, N, u, &near)]++;
+        count[sampling_choose (p, N, u, 0, &near)]++;
     }
     for (int i = 0; i < N; i++)
         chi += pow (count[i] - DRAWS * p[i], 2) / (DRAWS * p[i]);
@@ -87,11 +87,11 @@ static void test_take (void)
     static const double p[4] = { 0.25, 0, 0.5, 0.25 };
     bool near;
 
-    ok (sampling_choose (p, 4, 0, &near) == 0 && !near, "the lowest");
-    ok (sampling_choose (p, 4, 0.25, &near) == 2 && near, "a boundary belongs to the next");
-    ok (sampling_choose (p, 4, 0.249995, &near) == 0 && near, "near a boundary");
-    ok (sampling_choose (p, 4, 0.5, &near) == 2 && !near, "far from it");
-    ok (sampling_choose (p, 4, 1 - 1e-9, &near) == 3 && !near, "the end is no boundary");
+    ok (sampling_choose (p, 4, 0, 1e-5, &near) == 0 && !near, "the lowest");
+    ok (sampling_choose (p, 4, 0.25, 1e-5, &near) == 2 && near, "a boundary belongs to the next");
+    ok (sampling_choose (p, 4, 0.249995, 1e-5, &near) == 0 && near, "near a boundary");
+    ok (sampling_choose (p, 4, 0.5, 1e-5, &near) == 2 && !near, "far from it");
+    ok (sampling_choose (p, 4, 1 - 1e-9, 1e-5, &near) == 3 && !near, "the end is no boundary");
 }
 
 static void test_largest (void)
@@ -100,9 +100,12 @@ static void test_largest (void)
     int32_t top[4];
     bool near;
 
-    ok (sampling_largest (logits, N, &near) == 1 && near, "equals are near");
-    ok (sampling_largest (close, 3, &near) == 1 && near, "so is a small margin");
-    ok (sampling_largest (close, 2, &near) == 1 && !near, "1 is none");
+    ok (sampling_largest (logits, N, 1e-5, &near) == 1 && near, "equals are near");
+    ok (sampling_largest (close, 3, 1e-5, &near) == 1 && near, "so is a small margin");
+    ok (sampling_largest (close, 2, 1e-5, &near) == 1 && !near, "1 is none");
+    ok (sampling_largest (close, 2, 1.5, &near) == 1 && near, "but to a wider margin");
+    ok (sampling_near (MG_FLOAT32) == 1e-5 && sampling_near (MG_FLOAT16) == 16.0 / (1 << 11)
+            && sampling_near (MG_BFLOAT16) == 16.0 / (1 << 8), "margins of types");
     sampling_top (logits, N, top, 4);
     ok (top[0] == 1 && top[1] == 2 && top[2] == 4 && top[3] == 3, "the largest four");
     is_near (sampling_log_sum (logits, N),

@@ -13,6 +13,8 @@
 
 enum positions { PLAIN, LATER, ZIGZAG, BLIND, EACH };
 
+enum { MOST_HEADS = 40 };
+
 struct shape {
     int64_t batch, heads, kv_heads, seq_q, seq_k, dim;
     bool causal;
@@ -39,6 +41,13 @@ static const struct shape shapes[] = {
     { 2, 2, 2, 0, 9, 8, true, 0.1, PLAIN, false },
     { 2, 2, 2, 9, 0, 8, true, 0.1, PLAIN, false },
     { 0, 2, 2, 9, 9, 8, true, 0.1, PLAIN, false },
+    { 1, 12, 12, 1, 200, 64, true, 0, LATER, false },
+    { 2, 6, 2, 1, 65, 33, true, 0, LATER, false },
+    { 2, 8, 1, 1, 64, 5, false, 0, PLAIN, false },
+    { 2, 4, 2, 1, 3, 80, false, 0, EACH, false },
+    { 1, 2, 2, 1, 2, 16, true, 0, BLIND, false },
+    { 1, 40, 1, 1, 70, 8, true, 0, LATER, false },
+    { 1, 4, 1, 1, 70, 8, true, 0.2, LATER, false },
 };
 
 /* One document, several of the same lengths in every batch entry, or of its own lengths, or one
@@ -75,6 +84,11 @@ static const struct {
     { { 2, 2, 2, 0, 9, 8, true, 0.1, PLAIN, false }, { .sinks = LEARNED, .dim_v = 3 } },
     { { 1, 2, 2, 80, 80, 8, true, 0, PLAIN, false }, { .window = { true, 0, 0 } } },
     { { 1, 1, 1, 66, 66, 8, false, 0, PLAIN, false }, { .window = { true, -1, -1 } } },
+    { { 1, 2, 1, 1, 200, 24, true, 0, LATER, false },
+      { .window = { true, 70, 0 }, .dim_v = 11, .sinks = LEARNED } },
+    { { 1, 4, 2, 1, 150, 8, true, 0, LATER, false },
+      { .window = { true, 3, -1 }, .dim_v = 70, .sinks = OFF_BY_ONE } },
+    { { 2, 2, 2, 1, 90, 20, true, 0, EACH, false }, { .documents = SAME, .sinks = LEARNED } },
 };
 
 /* Everything of one case: inputs, what is expected of outputs, in double. */
@@ -82,13 +96,13 @@ struct problem {
     struct kern_attention_fwd a; /* without the outputs */
     int32_t *pos_q, *pos_k, *start; /* [batch][seq] */
     int64_t v_s, v_b, v_g;          /* strides of v */
-    float sink[8];
-    uint64_t dropout_key[8];
+    float sink[MOST_HEADS];
+    uint64_t dropout_key[MOST_HEADS];
     int64_t sample[4];
     struct kit_array q, kv, v, dout; /* kv: k, then v; packed: all three in q; v: see extra */
     size_t q_size, kv_size, v_size, out_size, lse_size;
     double *out, *lse, *dq, *dk, *dv; /* same layout as the kernel's */
-    double dsink[8];
+    double dsink[MOST_HEADS];
 };
 
 static void *allocate (size_t n, size_t size)
@@ -218,8 +232,8 @@ static void problem_open_more (struct problem *p, const struct shape *s,
     set_positions (p, s);
     set_documents (p, s, e);
     if (e->sinks == LEARNED)
-        kit_random (p->sink, 8, 4);
-    for (int i = 0; i < 8; i++)
+        kit_random (p->sink, MOST_HEADS, 4);
+    for (int i = 0; i < MOST_HEADS; i++)
         p->dropout_key[i] = rng_key (7, RNG_DROPOUT_ATTENTION, (uint64_t)(5 + i), 3);
     for (int i = 0; i < 4; i++)
         p->sample[i] = 1000 + 77 * i + ((int64_t)i << 33);
@@ -497,7 +511,7 @@ static void blank_all (struct problem *p)
 
 static double sink_error (const struct problem *p, const struct result *r)
 {
-    double want[8];
+    double want[MOST_HEADS];
 
     for (int64_t h = 0; h < p->a.heads; h++)
         want[h] = 0.5 * (double)h + p->dsink[h];
@@ -843,10 +857,12 @@ static bool is_rounded (const struct kernels *k, const uint16_t *got,
     return equal;
 }
 
-/* The same numbers in a 16-bit type and in float32: results are those of float32, rounded. */
-static void test_type (const struct kit_variant *v, enum mg_dtype dtype)
+/* The same numbers in a 16-bit type and in float32: results are those of float32, rounded.  One
+ * query is without dropout.
+ */
+static void test_type (const struct kit_variant *v, enum mg_dtype dtype, int64_t queries)
 {
-    static const struct shape s = { 2, 4, 2, 70, 90, 20, true, 0.1, EACH, false };
+    const struct shape s = { 2, 4, 2, queries, 90, 20, true, queries > 1 ? 0.1 : 0, EACH, false };
     static const struct extra extra = { .dim_v = 12, .window = { true, 30, -1 },
                                         .documents = OWN, .sinks = LEARNED };
     const char *type = mg_dtype_name (dtype);
@@ -861,7 +877,7 @@ static void test_type (const struct kit_variant *v, enum mg_dtype dtype)
     half[1] = round_all (v->k, p.kv.x, p.kv_size, dtype);
     half[2] = round_all (v->k, p.v.x, p.v_size, dtype);
     half[3] = round_all (v->k, p.dout.x, p.out_size, dtype);
-    half[4] = round_all (v->k, p.sink, 8, dtype);
+    half[4] = round_all (v->k, p.sink, MOST_HEADS, dtype);
     ok (run (v->k, &p, &r, NULL), "%s: float32", v->name);
     for (int i = 5; i < 9; i++)
         half[i] = allocate (p.q_size + p.kv_size + p.v_size + p.out_size, sizeof (uint16_t));
@@ -945,8 +961,10 @@ int main (void)
         test_skipped (&kit.variants[i], &(struct extra){ .window = { true, 63, -1 } },
                       "window");
         test_skipped (&kit.variants[i], &(struct extra){ .documents = LATE }, "document");
-        test_type (&kit.variants[i], MG_BFLOAT16);
-        test_type (&kit.variants[i], MG_FLOAT16);
+        test_type (&kit.variants[i], MG_BFLOAT16, 70);
+        test_type (&kit.variants[i], MG_BFLOAT16, 1);
+        test_type (&kit.variants[i], MG_FLOAT16, 70);
+        test_type (&kit.variants[i], MG_FLOAT16, 1);
     }
     kit_close (&kit);
     return done_testing ();
