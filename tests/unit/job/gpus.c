@@ -140,7 +140,7 @@ static void test_check (void)
     said[0].identity.runtime = 13010;
     ok (gpus_check (NULL, &info, &err) < 0 && strstr (err.text, "the runtime is of CUDA 13.0 here"),
         "another runtime: %s", err.text);
-    said[3].identity = (struct device_identity){ "" };
+    said[3].identity = (struct device_identity){ .place = "" };
     is_int (gpus_check (NULL, &info, &err), 0, "a rank without a GPU has another reason");
     unsetenv ("NCCL_MULTI_RANK_GPU_ENABLE");
 }

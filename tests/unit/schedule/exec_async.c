@@ -84,12 +84,19 @@ static bool one_queue;
 static struct mg_stream *streams[MAX_STREAMS];
 static int num_streams;
 
-struct mg_stream *mg_stream_create (struct mg_device *device, enum mg_stream_kind kind,
-                                    const char *name, struct mg_error *err)
+/* As in device/stream.h, whose streams these replace. */
+enum stream_priority { STREAM_NORMAL, STREAM_HIGH };
+struct mg_stream *stream_create (struct mg_device *device, enum mg_stream_kind kind,
+                                 enum stream_priority priority, const char *name,
+                                 struct mg_error *err);
+
+struct mg_stream *stream_create (struct mg_device *device, enum mg_stream_kind kind,
+                                 enum stream_priority priority, const char *name,
+                                 struct mg_error *err)
 {
     struct mg_stream *stream = calloc (1, sizeof (*stream));
 
-    (void)device, (void)kind, (void)name, (void)err;
+    (void)device, (void)kind, (void)priority, (void)name, (void)err;
     if (!stream || num_streams == MAX_STREAMS)
         bail_out ("no more streams");
     stream->owner = maker;
@@ -411,7 +418,7 @@ static void rank_create (struct rank *r, const struct sched_kind *kind,
     *r = (struct rank){ .adder.schedule = s };
     maker = r;
     one_queue = comms->one_queue;
-    r->compute = mg_stream_create (NULL, MG_STREAM_COMPUTE, "compute", &err);
+    r->compute = stream_create (NULL, MG_STREAM_COMPUTE, STREAM_NORMAL, "compute", &err);
     config.compute = r->compute;
     for (int i = 0; i < SCHED_NUM_LANES; i++)
         config.lane[i] = lane_comm (r, i, shape, comms);
