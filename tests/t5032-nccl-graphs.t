@@ -128,6 +128,8 @@ pipeline=("${dense[@]}" --pipeline-model-parallel-size 2 --device cuda "${whole[
 run env MG_CUDA_DEVICES=2 megatron launch -n 2 megatron train "${pipeline[@]}"
 ok "[ $status != 0 ]" "a graph of an iteration of a pipeline"
 is "${err%%$'\n'*}" "megatron train: $refused" "is refused in one line"
+run env MG_CUDA_DEVICES=2 megatron launch -n 2 megatron train "${pipeline[@]}" --device auto
+like "$status $err" "^[1-9].*$refused" "also where --device auto means GPUs"
 run megatron plan graphs "${pipeline[@]}" --world-size 2
 is "$status $err" "1 megatron: $refused" "and by the plan"
 done_testing

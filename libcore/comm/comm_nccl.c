@@ -8,6 +8,14 @@
  *
  * Communicators are made one after the other, in the order of the job, each with its own name, and
  * none is split from another one: only groups that a run uses take NCCL's memory.
+ *
+ * On paper, for 1,000,000 ranks of tp 8, pp 16 and dp 7,812.  Ours: a rank puts 132 bytes for each
+ * group that it is the first of, at most one an axis, and reads one offer an axis: O(axes) messages
+ * and bytes.  The ids of the 187,616 groups have 25 MB.  PMIx: the data of all ranks come to each
+ * node, these 25 MB beside the 168 bytes of each rank's hello.  NCCL: each of the n ranks of a
+ * communicator talks to the first one, and then passes the data of all around a ring three times
+ * (addresses, ncclPeerInfo, allGather3Data; bootstrap.cc and init.cc): 3 (n - 1) messages, with
+ * about 3 KiB for each member, so 24 MB a rank for dp.
  */
 
 #include <errno.h>

@@ -8,8 +8,8 @@
  * finds ranks that have died or stand still.
  *
  * Addresses.  A worker's address has about 100 bytes on one node, and up to 500 where it names
- * network devices, too.  Each rank sends 128 bytes, its CPU mask, in the exchange anyway.  So
- * 1,000,000 ranks exchange 230 to 630 MB instead of 130 MB, and each node then has all of it: no
+ * network devices, too.  Each rank sends 168 bytes in the exchange anyway, CPU mask and GPU.
+ * So 1,000,000 ranks exchange 270 to 670 MB instead of 170 MB, and each node then has all of it: no
  * address is asked for over the network.  Each rank also copies the addresses of the members of its
  * groups.  The control communicator has all ranks: its copies are 100 to 500 MB a rank.  A
  * connection is made when the first message to a rank is sent.  Short calls among many ranks send

@@ -95,7 +95,9 @@ static void replace_connections (void)
         setenv ("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
 }
 
-/* CUDA's rule for the variable.  A queue is left to the stream that zeroes new memory. */
+/* CUDA's rule for the variable.  The stream that zeroes new memory needs no queue of its own: in a
+ * step it has no work.
+ */
 static int queues (const struct mg_device *device)
 {
     const char *text = getenv ("CUDA_DEVICE_MAX_CONNECTIONS");

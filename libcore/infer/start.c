@@ -255,6 +255,7 @@ int infer_start (struct infer *infer, const struct infer_config *config, struct 
     infer->session.config = &infer->config;
     infer->session.program = config->program;
     infer->session.errors = config->errors;
+    infer->session.loads = true;
     infer->session.accord.out = config->errors;
     rc = parse (infer, err) < 0 ? -1 : configure (infer, err);
     infer->misused = rc < 0;

@@ -153,6 +153,12 @@ int run_config_geometry (struct run_config *c, struct mg_error *err);
  */
 int run_config_check_rules (const struct run_config *c, struct mg_error *err);
 
+/* Check whether 'device' can run the graphs that are asked for.  run_config_check_rules() does so
+ * with the device that is named.  What --device auto means is only known once the job is there.
+ * -1, EINVAL and a text if the device cannot.
+ */
+int run_config_check_graph (const struct run_config *c, const char *device, struct mg_error *err);
+
 /* Check that the arguments about buffers of parameters and gradients go together. */
 int run_config_check_buffers (const struct run_config *c, struct mg_error *err);
 

@@ -55,11 +55,11 @@ int run_config_geometry (struct run_config *c, struct mg_error *err)
 /* CUDA runs parts of a graph that do not wait for each other in any order.  A rank of a pipeline
  * waits inside its graph for what another rank sends in a graph of its own.
  */
-static int check_whole_graph (const struct run_config *c, struct mg_error *err)
+int run_config_check_graph (const struct run_config *c, const char *device, struct mg_error *err)
 {
     struct graph_args graphs;
 
-    if (c->geometry.pp <= 1 || !device_is_named (c->job.device, "cuda")
+    if (c->geometry.pp <= 1 || !device_is_named (device, "cuda")
         || graph_args_read (&c->margs, &graphs, NULL) < 0 || graphs.impl != GRAPH_ARGS_ITERATION)
         return 0;
     return mg_error_set (err, EINVAL, "--cuda-graph-impl full_iteration with --device cuda needs "
@@ -73,7 +73,7 @@ int run_config_check_rules (const struct run_config *c, struct mg_error *err)
     struct margs margs = c->margs;
     int64_t rows = c->file_rows;
 
-    if (check_whole_graph (c, err) < 0)
+    if (run_config_check_graph (c, c->job.device, err) < 0)
         return -1;
     if (!margs.value[MARG_SEQ_LENGTH])
         margs.value[MARG_SEQ_LENGTH] = c->file_seq_length;

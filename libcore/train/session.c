@@ -159,10 +159,11 @@ int session_bind (struct session *s, struct mg_error *err)
     int64_t planned = memory_total (&s->memory) - memory_host (&s->memory)
                       - (int64_t)device_allocated (job_device (s->job));
 
-    if (job_check_queues (s->job, err) < 0)
+    if (run_config_check_graph (s->config, device_name (job_device (s->job)), err) < 0
+        || job_check_queues (s->job, err) < 0)
         return -1;
     if ((planned > 0 && device_reserve (job_device (s->job), (size_t)planned, err) < 0)
-        || train_bind (p, err) < 0
+        || train_bind (p, err) < 0 || (!s->loads && model_init_params (p->model, err) < 0)
         || !(s->state = state_create (p->model, p->buffers, p->main, p->optimizer, s->job, err)))
         return -1;
     return notes ? state_keep_notes (s->state, notes, err) : 0;

@@ -27,6 +27,7 @@ struct session {
     struct bootstrap *bootstrap; /* owned by the job, if there is a job */
     struct job *job;
     struct accord accord;        /* the program owns its members */
+    bool loads;                  /* all parameters get values from files: none are drawn */
     struct train_parts parts;
     struct memory_plan memory;   /* memory of the parts */
     struct state *state;

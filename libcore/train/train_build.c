@@ -80,11 +80,11 @@ int train_build (struct train_parts *p, const struct run_config *c, const struct
 
 int train_bind (struct train_parts *p, struct mg_error *err)
 {
-    if (buffers_bind (p->buffers, err) < 0 || main_params_bind (p->main, err) < 0
-        || (p->optimizer && optimizer_bind (p->optimizer, err) < 0)
-        || model_bind (p->model, passes_slots (p->passes), err) < 0)
+    if (buffers_bind (p->buffers, err) < 0 || main_params_bind (p->main, err) < 0)
         return -1;
-    return model_init_params (p->model, err);
+    if (p->optimizer && optimizer_bind (p->optimizer, err) < 0)
+        return -1;
+    return model_bind (p->model, passes_slots (p->passes), err);
 }
 
 void train_parts_destroy (struct train_parts *p)

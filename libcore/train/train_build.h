@@ -28,7 +28,7 @@ int train_build (struct train_parts *p, const struct run_config *c, const struct
                  const struct num_microbatches *batches, int64_t evaluation,
                  struct memory_plan *memory, struct mg_error *err);
 
-/* Allocate the memory of all parts, and write the parameters' initial values. */
+/* Allocate the memory of all parts.  Parameters have no values yet. */
 int train_bind (struct train_parts *p, struct mg_error *err);
 void train_parts_destroy (struct train_parts *p);
 
