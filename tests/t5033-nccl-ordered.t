@@ -4,10 +4,7 @@
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 . "$MG_SRCDIR/tests/lib/cuda.sh"
-
-[ -e modules/comm_nccl.so ] && [ -e "$MG_BUILDDIR/tests/cuda/lib/libnccl.so.2" ] \
-    || skip_all "NCCL is not there: ${MG_CUDA:-CUDA is off}"
-[ -e modules/comm_ucx.so ] || skip_all "the module for UCX was not built"
+cuda_nccl
 ranks=$MG_BUILDDIR/tests/unit/comm/ranks.t
 [ -x "$ranks" ] || skip_all "$ranks is not built (make check builds it)"
 seed_draws

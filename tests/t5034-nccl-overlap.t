@@ -4,12 +4,8 @@
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 . "$MG_SRCDIR/tests/lib/cuda.sh"
-
-[ -e modules/comm_nccl.so ] && [ -e "$MG_BUILDDIR/tests/cuda/lib/libnccl.so.2" ] \
-    || skip_all "NCCL is not there: ${MG_CUDA:-CUDA is off}"
-[ -e modules/comm_ucx.so ] || skip_all "the module for UCX was not built"
+cuda_nccl
 command -v python3 >/dev/null || skip_all "no python3 to read traces with"
-rm -f modules/comm_mpi.so # MPI is not needed
 
 # beside.py FILE STREAM CALL PASS: in how many iterations a call on the stream is under way while a
 # pass is

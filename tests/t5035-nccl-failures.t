@@ -5,11 +5,7 @@
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 . "$MG_SRCDIR/tests/lib/cuda.sh"
-
-[ -e modules/comm_nccl.so ] && [ -e "$MG_BUILDDIR/tests/cuda/lib/libnccl.so.2" ] \
-    || skip_all "NCCL is not there: ${MG_CUDA:-CUDA is off}"
-[ -e modules/comm_ucx.so ] || skip_all "the module for UCX was not built"
-rm -f modules/comm_mpi.so # MPI is not needed
+cuda_nccl
 slow=$MG_BUILDDIR/tests/lib/.libs/slow-sync.so
 tokenized_text 20
 train=(megatron train --num-layers 2 --hidden-size 20 --num-attention-heads 4 --kv-channels 6

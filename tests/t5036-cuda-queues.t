@@ -6,11 +6,7 @@
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 . "$MG_SRCDIR/tests/lib/cuda.sh"
-
-[ -e modules/comm_nccl.so ] && [ -x "$MG_BUILDDIR/tests/cuda/nccl-check" ] \
-    || skip_all "NCCL is not there: ${MG_CUDA:-CUDA is off}"
-[ -e modules/comm_ucx.so ] || skip_all "the module for UCX was not built"
-rm -f modules/comm_mpi.so # MPI is not needed
+cuda_nccl
 unset CUDA_DEVICE_MAX_CONNECTIONS NCCL_MAX_CTAS NCCL_MIN_CTAS
 
 run "$MG_BUILDDIR/tests/cuda/nccl-check"

@@ -10,3 +10,13 @@ for module in "$MG_BUILDDIR/.libs"/{comm_mpi,comm_ucx,boot_pmix}.so "$cuda_doubl
     [ ! -e "$module" ] || ln -s "$module" modules
 done
 export MEGATRON_MODULE_DIR=$PWD/modules MG_CUDA_IDLE_MS=1
+
+# cuda_nccl: a test of ranks that talk through NCCL, without MPI.  It is skipped where the double of NCCL
+# or the module for UCX was not built.
+cuda_nccl() {
+    if [ ! -e modules/comm_nccl.so ] || [ ! -e "$MG_BUILDDIR/tests/cuda/lib/libnccl.so.2" ]; then
+        skip_all "NCCL is not there: ${MG_CUDA:-CUDA is off}"
+    fi
+    [ -e modules/comm_ucx.so ] || skip_all "the module for UCX was not built"
+    rm -f modules/comm_mpi.so
+}
