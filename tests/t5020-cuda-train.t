@@ -159,6 +159,23 @@ run env MG_CUDA_MEMORY_MIB=16 MG_CUDA_HELD_MIB=32 "${one[@]}" --device cuda
 is "$status" 1 "too little memory"
 like "$err" "GiB are needed of the device .*it has 0.02 GiB \(0.03 GiB are held by .*--no-check-memory" \
     "is refused by the plan, with what others hold"
+# A launch that fails, in a forward and in a backward pass.
+for launch in 40 60; do
+    run env MG_CUDA_FAIL_LAUNCH=$launch "${one[@]}" --device cuda
+    like "$status $err" "^1 megatron train: pipeline rank 0, step [0-9], (fwd|bwd) microbatch 0: layer [01]: \
+[a-z_0-9]+: (forward|backward): cuda kernel [a-z_0-9]+: cudaErrorLaunchOutOfResources$" \
+        "launch $launch fails: operation, layer and phase are named"
+done
+
+# ---- what needs no device does not load the module
+loads() {
+    LD_DEBUG=files "$@" >said 2>&1 || cat said
+    grep -c 'init: .*device_cuda' said
+}
+is "$(loads "${one[@]}" --device cuda)" 1 "a run loads the module"
+is "$(loads megatron plan memory "${sizes[@]}" --vocab-size 256 --device cuda)" 0 "a plan does not"
+is "$(loads megatron data tokenize --input text.txt --output-prefix again)" 0 "data does not"
+is "$(loads megatron checkpoint inspect half)" 0 "checkpoint does not"
 rm modules/device_cuda.so
 refused "no module" "there is no $MEGATRON_MODULE_DIR/device_cuda.so; it is built with --with-cuda" \
     "${one[@]}" --device cuda

@@ -30,6 +30,7 @@
  *     MG_CUDA_MULTIPROCESSORS  132: multiprocessors of each device.  A call of NCCL holds as many
  *                          as its communicator may use until it ends, and waits until so many are
  *                          free.  Other work of the device wants one that is free
+ *     MG_CUDA_FAIL_LAUNCH  0: which launch of a kernel fails, 1 is the first of the process
  *     MG_CUDA_COUNT        a file that gets a line when the process ends: how often memory of
  *                          devices and of the host was allocated, attributes asked for, and
  *                          streams of high priority made
@@ -64,6 +65,7 @@ struct runtime_settings {
     size_t memory, held; /* bytes of each device, and what others hold besides */
     int idle_ms;
     int queues, multiprocessors; /* of each device; queues 0: one for each stream */
+    int fail_launch;
     bool no_keys;
     enum { LAST, LAZY, FIRST, RANDOM } order;
     unsigned seed;

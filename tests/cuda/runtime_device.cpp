@@ -58,6 +58,7 @@ static struct runtime_settings read_settings ()
     s.queues = read_number ("CUDA_DEVICE_MAX_CONNECTIONS", 0, 0, RUNTIME_MAX_QUEUES);
     s.queues = read_number ("MG_CUDA_QUEUES", s.queues, 0, RUNTIME_MAX_QUEUES);
     s.multiprocessors = read_number ("MG_CUDA_MULTIPROCESSORS", 132, 1, 1000);
+    s.fail_launch = read_number ("MG_CUDA_FAIL_LAUNCH", 0, 0, 1000000000);
     s.no_keys = getenv ("MG_CUDA_NO_KEYS");
     if (capability && sscanf (capability, "%d.%d", &major, &minor) != 2) {
         fprintf (stderr, "cuda double: MG_CUDA_CAPABILITY=%s: want MAJOR.MINOR\n", capability);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <set>
@@ -89,6 +90,8 @@ static void issue (struct CUstream_st *stream, const cudaLaunchConfig_t *config,
         return (cudaError_t)launch_run (&r);
     });
 }
+
+static std::atomic<int> launches; /* of this process, for MG_CUDA_FAIL_LAUNCH */
 
 /* The errors of a launch that are known before it runs. */
 static cudaError_t check_launch (const cudaLaunchConfig_t *c, const void *kernel)
@@ -449,6 +452,8 @@ cudaError_t cudaLaunchKernelExC (const cudaLaunchConfig_t *config, const void *k
         e = cudaErrorInvalidResourceHandle;
     if (e == cudaSuccess)
         e = runtime_check_issue (stream);
+    if (e == cudaSuccess && ++launches == runtime_settings ()->fail_launch)
+        e = cudaErrorLaunchOutOfResources;
     if (e == cudaSuccess)
         issue (stream, config, kernel, launch_find (kernel), args);
     return runtime_return (e);
