@@ -60,7 +60,7 @@ like "$err" "srun --mpi=pmix" "naming the missing option"
 
 # ---- one rank dies
 srun -Q -N4 --ntasks-per-node=2 --megatron-tp=2 --megatron-pp=2 \
-    megatron train "${args[@]}" --train-iters 1000000 >long.out 2>long.err &
+    megatron train "${args[@]}" --train-iters 100000 >long.out 2>long.err &
 job=$!
 ok "until_iteration 3 long.out $job" "a long run is under way"
 pids=$(ranks_here)

@@ -173,7 +173,7 @@ is "$(grep -P '^lm loss\t' two.numbers | cut -f2 | tr '\n' ' ')" "1 2 3 4 5 4 5 
 is "$(grep -P '^num_layers/' two.texts | cut -f2 | tr '\n' ' ')" "0 3 " "each with its arguments"
 
 # ---- after a kill, all that was logged is there
-"${train[@]}" --train-iters 1000000 --tensorboard-dir killed >killed.log 2>&1 &
+"${train[@]}" --train-iters 100000 --tensorboard-dir killed >killed.log 2>&1 &
 pid=$!
 until_iteration 5 killed.log $pid
 kill -KILL $pid

@@ -19,13 +19,13 @@ stop term 'kill -TERM $job' "${endless[@]}"
 stop int 'kill -INT $job' "${heeding[@]}" "${endless[@]}"
 like "$(cat int.out)" "stopping: SIGINT has come" "a first SIGINT stops as SIGTERM does"
 stop hup 'kill -HUP $job' "${endless[@]}" --exit-signal HUP,USR2
-run megatron train "${args[@]}" --train-iters 1000000 --exit-duration-in-mins 0.01 --save clock
+run megatron train "${args[@]}" --train-iters 100000 --exit-duration-in-mins 0.01 --save clock
 is "$status" 75 "the clock stops a run, too" || diag "$err"
 like "$out" "stopping: --exit-duration-in-mins 0.01 is over" "which is said"
-run megatron train "${args[@]}" --train-iters 1000000 --exit-duration-in-mins 0
+run megatron train "${args[@]}" --train-iters 100000 --exit-duration-in-mins 0
 is "$status" 75 "without --save, too"
 is "$(grep -c '\] iteration ' <<<"$out")" 1 "after one iteration"
-like "$out" "stopped after iteration 1 of 1000000, nothing is saved without --save" "and is told"
+like "$out" "stopped after iteration 1 of 100000, nothing is saved without --save" "and is told"
 run megatron train "${args[@]}" --train-iters 3 --exit-duration-in-mins 1000 --exit-signal-handler
 is "$status" 0 "a run that ends before is not stopped"
 run megatron train "${args[@]}" --train-iters 1 --exit-duration-in-mins 0

@@ -10,7 +10,7 @@ mpi_available || skip_all "no MPI"
 tokenized_text 20
 train=(megatron train --num-layers 4 --hidden-size 16 --num-attention-heads 2 --seq-length 8
        --tokenizer-type ByteLevel --data-path text_text_document --split 100,0,0
-       --micro-batch-size 1 --global-batch-size 8 --train-iters 1000000 --lr 1e-3
+       --micro-batch-size 1 --global-batch-size 8 --train-iters 100000 --lr 1e-3
        --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2)
 
 # pid_of RANK: of the run in this directory; the launcher's rank is the logical one here.

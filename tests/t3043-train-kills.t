@@ -44,7 +44,7 @@ life() {
         ((aside < 2)) || set -- "$@" MG_SLOW_SYNC_UNTIL="$TEST_DIR/never"
     fi
     # what is done already is not done again, so every life gets a bit further
-    "$@" "${train[@]}" --train-iters 1000000 --save "$name" --load "$name" --save-interval 2 \
+    "$@" "${train[@]}" --train-iters 100000 --save "$name" --load "$name" --save-interval 2 \
         --keep-last-n-checkpoints 2 "${more[@]}" >"$name.out" 2>"$name.err" &
     job=$!
     if [ $((RANDOM % 4)) != 0 ]; then # else while it starts
@@ -99,7 +99,7 @@ lives() {
     last=$(cat "$name/latest_checkpointed_iteration.txt" 2>/dev/null || echo 0)
     last=$((last + 2))
     # the number of iterations is the same, since the order of samples follows from it
-    set -- "$@" "${train[@]}" --train-iters 1000000 --exit-interval $last
+    set -- "$@" "${train[@]}" --train-iters 100000 --exit-interval $last
     run "$@" --save "$name" --load "$name" --save-weights "$name.st"
     is "$status" 0 "$name: resumed, to iteration $last" || diag "$out$err"
     run "$@" --save-weights "$name.whole"

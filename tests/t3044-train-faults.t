@@ -14,7 +14,7 @@ tokenize() {
 tokenize
 endless=(megatron train --num-layers 2 --hidden-size 16 --num-attention-heads 2 --seq-length 8
          --tokenizer-type ByteLevel --data-path text_text_document --split 90,10,0 --eval-iters 2
-         --micro-batch-size 1 --global-batch-size 8 --train-iters 1000000 --lr 1e-3)
+         --micro-batch-size 1 --global-batch-size 8 --train-iters 100000 --lr 1e-3)
 
 # cut NAME HOW REGEX COMMAND...: once it trains, HOW cuts a file; one line says so, and all end.
 cut() {
@@ -58,7 +58,7 @@ cut evaluated "$bin" "^megatron train: .*text_text_document.bin: it ends at byte
     "${endless[@]}" --eval-interval 1
 make_batches b.st
 batches=(megatron train --num-layers 2 --hidden-size 16 --num-attention-heads 2 --vocab-size 256
-         --batches b.st --train-iters 1000000 --lr 1e-3)
+         --batches b.st --train-iters 100000 --lr 1e-3)
 cut batches 'truncate -s 0 b.st' "^megatron: /.*/b.st$shorter$again$" "${batches[@]}"
 
 # ---- an output that cannot be written
@@ -67,7 +67,7 @@ lost() {
     is "$1" 1 "$3: status 1"
     is "$(cat err)" "megatron train: standard output cannot be written: $2" "one line says why"
 }
-ended='; the run ends after iteration [0-9]* of 1000000, '
+ended='; the run ends after iteration [0-9]* of 100000, '
 if [ -w /dev/full ]; then
     status=0
     "${endless[@]}" --save full >/dev/full 2>err || status=$?
@@ -91,7 +91,7 @@ status=${PIPESTATUS[0]}
 is "$status" 1 "a closed pipe: status 1"
 last=$(cat pipe/latest_checkpointed_iteration.txt)
 is "$(cat err)" "megatron train: standard output cannot be written: Broken pipe; the run ends after \
-iteration $last of 1000000, which is saved: to go on, give it another output and --load pipe" \
+iteration $last of 100000, which is saved: to go on, give it another output and --load pipe" \
     "what was trained is saved: iteration $last"
 run "${endless[@]}" --load pipe --save pipe --exit-interval $((last + 1))
 like "$out" "going on from iteration $last in pipe" "and the run can go on"

@@ -17,14 +17,14 @@ ended() {
     local last
     is "$status" 1 "$1: status 1"
     last=$(cat "$1/latest_checkpointed_iteration.txt")
-    like "$err" "^megatron train: $2; the run ends after iteration $last of 1000000, which is saved: \
+    like "$err" "^megatron train: $2; the run ends after iteration $last of 100000, which is saved: \
 to go on, give it another output and --load $1\$" "one line says why, and what to do"
     is "$(grep -c . <<<"$err")" 1 "and no other line"
 }
 
-run "${base[@]}" --train-iters 1000000 --save metrics --metrics-file m.json
+run "${base[@]}" --train-iters 100000 --save metrics --metrics-file m.json
 ended metrics "m.json: cannot write metrics: No space left on device"
-run "${base[@]}" --train-iters 1000000 --load metrics --save metrics --exit-interval 9
+run "${base[@]}" --train-iters 100000 --load metrics --save metrics --exit-interval 9
 like "$out" "going on from iteration 2 in metrics" "and the run can go on"
 
 run "${base[@]}" --train-iters 1 --save end --metrics-file m.json
@@ -46,10 +46,10 @@ mkdir small.d
 if ! unshare -rm ./small 4 true 2>/dev/null; then
     skip 6 "no file system can be mounted"
 else
-    run unshare -rm ./small 4 "${base[@]}" --train-iters 1000000 --save trace \
+    run unshare -rm ./small 4 "${base[@]}" --train-iters 100000 --save trace \
         --trace-file small.d/t.json --trace-iterations 2-90
     ended trace "--trace-file small.d/t-0.json: it cannot be written: No space left on device"
-    run unshare -rm ./small 100 "${base[@]}" --train-iters 1000000 --save events \
+    run unshare -rm ./small 100 "${base[@]}" --train-iters 100000 --save events \
         --tensorboard-dir small.d
     if grep -q protobuf-c <<<"$err"; then
         skip 3 "built without protobuf-c"
@@ -63,10 +63,10 @@ if ! mpi_available; then
     skip 4 "no MPI"
     done_testing
 fi
-run mpi_run 2 "${base[@]}" --tensor-model-parallel-size 2 --train-iters 1000000 --save two \
+run mpi_run 2 "${base[@]}" --tensor-model-parallel-size 2 --train-iters 100000 --save two \
     --metrics-file m.json
 is "$status" 1 "2 ranks: status 1"
-like "$(grep -a ^megatron <<<"$err")" "^megatron train: rank 1: m.json: .*; the run ends after iteration 2 of 1000000, which is saved" \
+like "$(grep -a ^megatron <<<"$err")" "^megatron train: rank 1: m.json: .*; the run ends after iteration 2 of 100000, which is saved" \
     "rank 1 says why"
 is "$(grep -ac ^megatron <<<"$err")" 1 "in one line"
 is "$(cat two/latest_checkpointed_iteration.txt)" 2 "there is a checkpoint"

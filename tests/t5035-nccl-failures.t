@@ -73,7 +73,7 @@ stall() {
 
 stopped="does not answer: it is stopped, or its node is lost; rank [0-9]: .* waited "
 waiting="iteration [0-9]*, waiting in all-reduce #[0-9]* on tp, for rank"
-forever=(--train-iters 1000000)
+forever=(--train-iters 100000)
 
 at_call "killed in a step" 1 9 "40 ncclAllReduce" 5000 "${forever[@]}"
 named 1 died "$waiting 1"

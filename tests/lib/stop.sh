@@ -3,7 +3,7 @@
 args=(--num-layers 2 --hidden-size 16 --num-attention-heads 2 --seq-length 8
       --tokenizer-type ByteLevel --data-path text_text_document --split 100,0,0
       --micro-batch-size 1 --global-batch-size 8 --lr 1e-3)
-endless=(megatron train "${args[@]}" --train-iters 1000000)
+endless=(megatron train "${args[@]}" --train-iters 100000)
 # A shell that runs a script lets what runs in the background ignore SIGINT.
 heeding=(env --default-signal=INT)
 
@@ -24,6 +24,6 @@ stop() {
     last=$(sed -n 's/.*\] iteration *\([0-9]*\)\/.*/\1/p' "$name.out" | tail -n 1)
     is "$(cat "$name/latest_checkpointed_iteration.txt")" "$last" \
         "$name: the last iteration, $last, is saved"
-    is "$(grep -c "^stopped after iteration $last of 1000000; to go on: --load $name" \
+    is "$(grep -c "^stopped after iteration $last of 100000; to go on: --load $name" \
         "$name.out")" 1 "$name: and one line says how to go on"
 }
