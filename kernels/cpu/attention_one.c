@@ -194,8 +194,8 @@ static float soften (struct one_task *t, struct one_head *head, int64_t count)
     return less;
 }
 
-/* o[d ..] = less o[d ..] + sum_j p[j] v[j][d ..], of 'cols' vectors, the last of which may be a
- * part.
+/* o[d ..] = less o[d ..] + sum_j p[j] v[j][d ..], for 'cols' vectors of elements.  'part': the row
+ * ends inside the last vector.
  */
 VEC_INLINE void add_cols (const struct one_task *t, float *o, int64_t d, int64_t key,
                           int64_t count, float less, const int cols, bool part,

@@ -100,10 +100,10 @@ struct mg_comm *comm_create (struct comm_net *net, const struct comm_config *con
 
 /* Make one call of each kind in 'calls' (bits 1 << enum mg_comm_call), so that the connections
  * that these kinds need are there.  Each rank gives and gets a byte of the communicator's own
- * memory.  MG_CALL_P2P makes the n transfers of 'list', of which kind and peer are read.
- * Collective over the members; blocks, for the device's timeout at most.  Nothing is counted, and
- * nothing happens if the backend connects when a communicator is made (comm_ops.warms) or if there
- * is one member.  -1 and a text that names the call.
+ * memory.  MG_CALL_P2P makes n transfers, with the kind and the peer of each in 'list'.
+ * Collective over the members; blocks, for the device's timeout at most.  Nothing is counted.
+ * Nothing happens if the backend needs no such calls (comm_ops.warms is false) or if there is one
+ * member.  -1 and a text that names the call.
  */
 int comm_warm_up (struct mg_comm *comm, unsigned calls, const struct mg_p2p *list, int n,
                   struct mg_error *err);

@@ -267,7 +267,9 @@ static int find_ordinal (struct nccl_comm *c, struct mg_error *err)
     return nccl_enter (c, err);
 }
 
-/* What is not set stays NCCL's.  NCCL reads the name while the communicator is made. */
+/* A setting that the user has not made keeps its value in 'config'.  The name of the network must
+ * last until the communicator is made.
+ */
 static void apply_settings (ncclConfig_t *config, const struct nccl_settings *s)
 {
     if (s->cga_cluster_size != NCCL_UNSET)

@@ -169,7 +169,7 @@ int nccl_all_reduce_ordered (const struct nccl_pass *p, struct mg_error *err)
 
         n = min_size (req->count - done, most);
         if (n >= size * unit (p))
-            n -= n % (size * unit (p)); // equal parts; what is left is a short piece
+            n -= n % (size * unit (p)); // equal parts; the last piece has the rest
         piece.n = n;
         own = base + part_first (p, n, p->c->rank) * p->elem;
         count = part_count (p, n, p->c->rank);

@@ -110,9 +110,9 @@ struct device_info {
 void device_describe (const struct mg_device *device, struct device_info *info);
 int device_threads (const struct mg_device *device);
 
-/* The hardware queues that the device's streams go through, 0: one for each stream.  If there are
- * more streams than queues, what is behind a call that waits may wait with the call, whatever its
- * stream.  device_streams() is the number of streams now.
+/* The number of hardware queues that the device's streams share, 0: one for each stream.  If there
+ * are fewer queues than streams, a call that waits may hold up work of another stream.
+ * device_streams() is the number of streams now.
  */
 int device_queues (const struct mg_device *device);
 int device_streams (const struct mg_device *device);

@@ -22,10 +22,9 @@
  *     MG_CUDA_DRIVER       13000: version of the driver, 0: none is installed
  *     MG_CUDA_RUNTIME      13000: version that the library says it has
  *     MG_CUDA_CONNECTIONS  what CUDA_DEVICE_MAX_CONNECTIONS must be at the first call
- *     CUDA_DEVICE_MAX_CONNECTIONS  hardware queues of a device, 1 to 32.  Streams take turns in
- *                          having one, so more streams than queues share them.  What is behind an
- *                          operation in its queue waits until the operation is done.  Not set or
- *                          0: a queue for each stream, so that more orders are possible
+ *     CUDA_DEVICE_MAX_CONNECTIONS  hardware queues of a device, 1 to 32, which streams get in
+ *                          turn.  An operation waits until those before it in its queue are done.
+ *                          Not set or 0: a queue for each stream, so that more orders are possible
  *     MG_CUDA_QUEUES       hardware queues, whatever that variable says
  *     MG_CUDA_MULTIPROCESSORS  132: multiprocessors of each device.  A call of NCCL holds as many
  *                          as its communicator may use until it ends, and waits until so many are
