@@ -6,6 +6,7 @@
 layers='
 base
 file topo kernels
+text
 device
 tensor bootstrap
 comm

@@ -25,11 +25,11 @@ checkpoint/audit       checkpoint/crash        wants damaged checkpoints
 checkpoint/hf_index    checkpoint/hf_files     wants models in several files
 comm/comm_nccl         t5030                   wants a double of NCCL, and several ranks
 comm/comm              comm/ranks              other scripts run it on several ranks: t2001
-data/added_tokens      data/tokenizer_hf       a step of a tokenizer: ids of the original library
-data/normalizer        data/tokenizer_hf       the same
-data/pretoken          data/tokenizer_hf       the same
-data/splitter          data/tokenizer_hf       the same
-data/subword           data/tokenizer_hf       the same
+text/added_tokens      text/tokenizer_hf       a step of a tokenizer: ids of the original library
+text/normalizer        text/tokenizer_hf       the same
+text/pretoken          text/tokenizer_hf       the same
+text/splitter          text/tokenizer_hf       the same
+text/subword           text/tokenizer_hf       the same
 data/sample            data/sample_source      fields that sources fill
 data/sample_batches    data/sample_source      a kind of source
 data/sample_gpt        data/sample_source      a kind of source

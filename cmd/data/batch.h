@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "libcore/data/tokenizer.h"
+#include "libcore/text/tokenizer.h"
 #include "megatron/error.h"
 
 enum batch_kind {

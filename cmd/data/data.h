@@ -10,7 +10,7 @@
 
 #include "cmd/option.h"
 #include "cmd/part.h"
-#include "libcore/data/tokenizer.h"
+#include "libcore/text/tokenizer.h"
 #include "megatron/error.h"
 
 enum { DATA_FAILED = 1 };

@@ -12,7 +12,7 @@
 
 #include "cmd/data/data.h"
 #include "libcore/base/parse.h"
-#include "libcore/data/tokenizer.h"
+#include "libcore/text/tokenizer.h"
 
 static int check_input (struct mg_error *err)
 {

@@ -17,7 +17,7 @@
 
 #include "cmd/data/input.h"
 #include "cmd/data/packed.h"
-#include "libcore/data/json_text.h"
+#include "libcore/text/json_text.h"
 
 enum { PIECE = 1 << 14 }; /* bytes read at once where lines do not matter */
 

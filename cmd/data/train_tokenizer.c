@@ -11,9 +11,9 @@
 #include "cmd/data/data.h"
 #include "cmd/data/input.h"
 #include "libcore/base/parse.h"
-#include "libcore/data/bpe_train.h"
 #include "libcore/file/durable.h"
 #include "libcore/file/outfile.h"
+#include "libcore/text/bpe_train.h"
 
 enum { MAX_SPECIAL = 1000, MAX_VOCAB = 1 << 24 };
 

@@ -8,7 +8,7 @@
 
 #include "cmd/data/batch.h"
 #include "libcore/data/indexed.h"
-#include "libcore/data/tokenizer.h"
+#include "libcore/text/tokenizer.h"
 
 /* The dataset of one key. */
 struct data_set {

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "libcore/data/text_buffer.h"
-#include "libcore/data/tokenizer.h"
 #include "libcore/infer/start.h"
+#include "libcore/text/text_buffer.h"
+#include "libcore/text/tokenizer.h"
 
 /* Words of the command line. */
 struct generate_words {

@@ -7,8 +7,8 @@
 #include <jansson.h>
 
 #include "cmd/generate/generate.h"
-#include "libcore/data/utf8.h"
 #include "libcore/infer/stop_text.h"
+#include "libcore/text/utf8.h"
 
 /* --- tokens --- */
 

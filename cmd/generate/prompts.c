@@ -10,8 +10,8 @@
 #include "cmd/generate/generate.h"
 #include "libcore/args/file.h"
 #include "libcore/base/parse.h"
-#include "libcore/data/json_text.h"
 #include "libcore/infer/model_tokens.h"
+#include "libcore/text/json_text.h"
 
 enum { PROMPT_FILE_MAX = 1 << 28 };
 

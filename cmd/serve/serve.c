@@ -13,12 +13,12 @@
 #include "cmd/option.h"
 #include "cmd/serve/http.h"
 #include "cmd/serve/keys.h"
-#include "libcore/data/utf8.h"
 #include "libcore/infer/model_tokens.h"
 #include "libcore/infer/start.h"
 #include "libcore/serve/chat.h"
 #include "libcore/serve/engine.h"
 #include "libcore/serve/server.h"
+#include "libcore/text/utf8.h"
 
 enum { PORT = 8000, CONNECTIONS = 256, QUEUE = 1024, BODY_MAX = 4 << 20, LOGPROBS = 5,
        CLIENT_SECONDS = 60, DRAIN_SECONDS = 30, FLUSH_SECONDS = 5 };

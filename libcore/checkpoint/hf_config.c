@@ -15,7 +15,7 @@
 
 #include "libcore/checkpoint/box.h"
 #include "libcore/checkpoint/hf_config_private.h"
-#include "libcore/data/json_text.h"
+#include "libcore/text/json_text.h"
 
 const struct hf_kind hf_kinds[] = {
     { .type = "gpt2", .architecture = "GPT2LMHeadModel", .scheme = &names_gpt2 },

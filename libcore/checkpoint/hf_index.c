@@ -8,7 +8,7 @@
 
 #include "libcore/checkpoint/box.h"
 #include "libcore/checkpoint/hf_index.h"
-#include "libcore/data/json_text.h"
+#include "libcore/text/json_text.h"
 
 enum { MAX_FILES = 10000 };
 

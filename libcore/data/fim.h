@@ -33,7 +33,7 @@
 
 #include <stdint.h>
 
-#include "libcore/data/tokenizer.h"
+#include "libcore/text/tokenizer.h"
 #include "megatron/error.h"
 
 struct fim_config {

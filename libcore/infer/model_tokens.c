@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 
 #include "libcore/args/file.h"
-#include "libcore/data/json_text.h"
 #include "libcore/infer/model_tokens.h"
+#include "libcore/text/json_text.h"
 
 enum { CONFIG_MAX = 1 << 20 };
 

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "libcore/data/tokenizer.h"
+#include "libcore/text/tokenizer.h"
 #include "libcore/train/data.h"
 #include "megatron/error.h"
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "libcore/data/text_buffer.h"
+#include "libcore/text/text_buffer.h"
 
 /* Look for stop strings of one byte or more in a text to which bytes have been appended.  If one is
  * there, cut the text before the first of them and return true.  No stop string begins before

@@ -9,8 +9,8 @@
 #include <strings.h>
 
 #include "libcore/args/file.h"
-#include "libcore/data/detokenizer.h"
 #include "libcore/infer/task_private.h"
+#include "libcore/text/detokenizer.h"
 
 enum { TASK_FILE_MAX = 1 << 30 };
 

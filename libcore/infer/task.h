@@ -22,8 +22,8 @@
 #include <stdint.h>
 
 #include "libcore/data/sample_source.h"
-#include "libcore/data/tokenizer.h"
 #include "libcore/infer/scorer.h"
+#include "libcore/text/tokenizer.h"
 #include "megatron/error.h"
 
 enum task_kind {

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/data/detokenizer.h"
-#include "libcore/data/json_text.h"
 #include "libcore/infer/model_tokens.h"
 #include "libcore/infer/task_private.h"
+#include "libcore/text/detokenizer.h"
+#include "libcore/text/json_text.h"
 
 /* A line that is being read. */
 struct line {

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "libcore/data/utf8.h"
 #include "libcore/serve/answer.h"
+#include "libcore/text/utf8.h"
 
 /* A json_dump_callback_t. */
 static int append (const char *bytes, size_t size, void *to)

@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "libcore/data/text_buffer.h"
+#include "libcore/text/text_buffer.h"
 #include "megatron/error.h"
 
 /* Append an error in OpenAI's form.  'status' is that of HTTP.  -1 and ENOMEM. */

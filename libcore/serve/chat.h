@@ -11,9 +11,9 @@
 
 #include <jansson.h>
 
-#include "libcore/data/text_buffer.h"
 #include "libcore/serve/request.h"
 #include "libcore/serve/template.h"
+#include "libcore/text/text_buffer.h"
 #include "megatron/error.h"
 
 struct chat {

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/data/utf8.h"
 #include "libcore/serve/answer.h"
 #include "libcore/serve/completion.h"
+#include "libcore/text/utf8.h"
 
 /* --- texts --- */
 

@@ -12,12 +12,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "libcore/data/text_buffer.h"
 #include "libcore/infer/generator.h"
 #include "libcore/serve/request.h"
 #include "libcore/serve/stream_text.h"
 #include "libcore/serve/text_plan.h"
 #include "libcore/serve/token_text.h"
+#include "libcore/text/text_buffer.h"
 #include "megatron/error.h"
 
 enum { COMPLETION_ID_SIZE = 40 };

@@ -11,10 +11,10 @@
 
 #include <stdbool.h>
 
-#include "libcore/data/tokenizer.h"
 #include "libcore/infer/generator.h"
 #include "libcore/job/job.h"
 #include "libcore/serve/text_plan.h"
+#include "libcore/text/tokenizer.h"
 #include "megatron/error.h"
 
 #define ENGINE_IDLE_SECONDS 0.25

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/data/json_text.h"
 #include "libcore/infer/model_tokens.h"
 #include "libcore/serve/request.h"
+#include "libcore/text/json_text.h"
 
 /* Fields that would change the text, and the values with which they do not, as JSON.  null has no
  * effect in any of them.

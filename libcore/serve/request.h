@@ -12,9 +12,9 @@
 
 #include <jansson.h>
 
-#include "libcore/data/text_buffer.h"
-#include "libcore/data/tokenizer.h"
 #include "libcore/infer/sampling.h"
+#include "libcore/text/text_buffer.h"
+#include "libcore/text/tokenizer.h"
 #include "megatron/error.h"
 
 enum {

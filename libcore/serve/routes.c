@@ -6,10 +6,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "libcore/data/utf8.h"
 #include "libcore/infer/model_tokens.h"
 #include "libcore/serve/answer.h"
 #include "libcore/serve/routes.h"
+#include "libcore/text/utf8.h"
 
 enum { TOKENS_MAX = 1 << 18 }; /* of /tokenize and /detokenize, if prompts may have fewer */
 

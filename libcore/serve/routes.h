@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "libcore/data/text_buffer.h"
 #include "libcore/serve/server.h"
+#include "libcore/text/text_buffer.h"
 
 struct routes_request {
     const char *method, *path;

@@ -13,13 +13,13 @@
 
 #include <jansson.h>
 
-#include "libcore/data/text_buffer.h"
-#include "libcore/data/tokenizer.h"
 #include "libcore/infer/generator.h"
 #include "libcore/serve/chat.h"
 #include "libcore/serve/engine.h"
 #include "libcore/serve/request.h"
 #include "libcore/serve/token_text.h"
+#include "libcore/text/text_buffer.h"
+#include "libcore/text/tokenizer.h"
 #include "megatron/error.h"
 
 /* Between two looks at clients that wait, which may have left. */

@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-#include "libcore/data/utf8.h"
 #include "libcore/infer/stop_text.h"
 #include "libcore/serve/stream_text.h"
+#include "libcore/text/utf8.h"
 
 int stream_text_append (struct stream_text *t, const char *bytes, size_t size,
                         const struct text_buffer *stops, int num_stops, struct mg_error *err)

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "libcore/data/text_buffer.h"
+#include "libcore/text/text_buffer.h"
 #include "megatron/error.h"
 
 struct stream_text {

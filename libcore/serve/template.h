@@ -20,7 +20,7 @@
 
 #include <jansson.h>
 
-#include "libcore/data/text_buffer.h"
+#include "libcore/text/text_buffer.h"
 #include "megatron/error.h"
 
 enum {

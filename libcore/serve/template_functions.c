@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include "libcore/data/utf8.h"
 #include "libcore/serve/template.h"
 #include "libcore/serve/template_functions.h"
+#include "libcore/text/utf8.h"
 
 /* --- arguments --- */
 

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "libcore/data/utf8.h"
 #include "libcore/serve/template.h"
 #include "libcore/serve/template_functions.h"
+#include "libcore/text/utf8.h"
 
 struct writer {
     struct tpl_state *s;

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "libcore/data/utf8.h"
 #include "libcore/serve/template_lexer.h"
+#include "libcore/text/utf8.h"
 
 struct lexer {
     struct tpl_tokens *to;

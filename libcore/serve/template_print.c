@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "libcore/data/utf8.h"
 #include "libcore/serve/template.h"
 #include "libcore/serve/template_value.h"
+#include "libcore/text/utf8.h"
 
 static int print_repr (struct tpl_state *s, struct text_buffer *to, const struct tpl_value *v);
 

@@ -4,9 +4,9 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "libcore/data/utf8.h"
 #include "libcore/serve/template.h"
 #include "libcore/serve/template_render.h"
+#include "libcore/text/utf8.h"
 
 struct chat_template {
     struct tpl_arena arena;

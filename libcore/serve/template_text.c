@@ -1,7 +1,7 @@
 /* template_text.c - texts as Python's str changes them */
 
-#include "libcore/data/utf8.h"
 #include "libcore/serve/template_functions.h"
+#include "libcore/text/utf8.h"
 
 /* --- strip --- */
 

@@ -5,9 +5,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "libcore/data/utf8.h"
 #include "libcore/serve/template.h"
 #include "libcore/serve/template_value.h"
+#include "libcore/text/utf8.h"
 
 const struct tpl_value tpl_undefined = { .kind = TPL_UNDEFINED }, tpl_none = { .kind = TPL_NONE },
                        tpl_true = { .kind = TPL_BOOL, .flag = true },

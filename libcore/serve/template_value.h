@@ -12,8 +12,8 @@
 
 #include <jansson.h>
 
-#include "libcore/data/text_buffer.h"
 #include "libcore/serve/template_arena.h"
+#include "libcore/text/text_buffer.h"
 #include "megatron/error.h"
 
 enum tpl_kind {

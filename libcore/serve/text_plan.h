@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "libcore/data/text_buffer.h"
 #include "libcore/infer/sampling.h"
 #include "libcore/serve/request.h"
+#include "libcore/text/text_buffer.h"
 #include "megatron/error.h"
 
 /* A text to generate. */

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/data/utf8.h"
 #include "libcore/serve/token_text.h"
+#include "libcore/text/utf8.h"
 
 struct token_text {
     const struct tokenizer *tokenizer;

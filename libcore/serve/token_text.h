@@ -10,8 +10,8 @@
 
 #include <stdint.h>
 
-#include "libcore/data/text_buffer.h"
-#include "libcore/data/tokenizer.h"
+#include "libcore/text/text_buffer.h"
+#include "libcore/text/tokenizer.h"
 #include "megatron/error.h"
 
 struct token_text;

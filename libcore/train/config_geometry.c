@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "libcore/base/parse.h"
-#include "libcore/data/tokenizer.h"
 #include "libcore/device/device.h"
+#include "libcore/text/tokenizer.h"
 #include "libcore/topo/environment.h"
 #include "libcore/topo/graph_args.h"
 #include "libcore/topo/rule.h"

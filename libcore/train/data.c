@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "libcore/data/sample_blend.h"
-#include "libcore/data/tokenizer.h"
+#include "libcore/text/tokenizer.h"
 #include "libcore/train/data.h"
 
 static const char *const part_arguments[SPLIT_NUM_PARTS] = {

@@ -11,12 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "libcore/args/args.h"
 #include "libcore/data/blend.h"
 #include "libcore/data/gpt_index.h"
 #include "libcore/data/sample_program.h"
 #include "libcore/data/sample_source.h"
-#include "libcore/data/tokenizer.h"
-#include "libcore/args/args.h"
+#include "libcore/text/tokenizer.h"
 #include "megatron/error.h"
 
 struct data_config {

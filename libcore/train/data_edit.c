@@ -6,7 +6,7 @@
 
 #include "libcore/base/parse.h"
 #include "libcore/data/sample_edit.h"
-#include "libcore/data/tokenizer.h"
+#include "libcore/text/tokenizer.h"
 #include "libcore/train/data.h"
 
 /* Code that searches the ends of documents needs the token that ends one. */

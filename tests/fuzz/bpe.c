@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/data/bpe.h"
+#include "libcore/text/bpe.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/data/bpe_files.h"
+#include "tests/unit/text/bpe_files.h"
 
 /* {"!": 0, ... "<|endoftext|>": 256 and the part. */
 static void write_whole (struct fuzz_input part)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/data/json_text.h"
+#include "libcore/text/json_text.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_member (const char *text, size_t size, const json_t *whole)

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/data/tokenizer.h"
+#include "libcore/text/tokenizer.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/data/bpe_files.h"
+#include "tests/unit/text/bpe_files.h"
 
 static const struct bpe_merge_text merges[]
     = { { "t", "h" }, { "th", "e" }, { "a", "n" }, { "an", "d" }, { "o", "r" },

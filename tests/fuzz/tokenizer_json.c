@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libcore/data/tokenizer.h"
+#include "libcore/text/tokenizer.h"
 #include "tests/fuzz/fuzz.h"
 
 static bool same (const struct token_buffer *a, const struct token_buffer *b)
