@@ -138,6 +138,14 @@ column_is 3 contrib/rpm/slurm-megatron.spec <list
 sed -n 's/.*depends_on("\([^"@]*\).*/\1/p' "$MG_SRCDIR/contrib/spack/package.py" >list
 column_is 4 contrib/spack/package.py <list
 
+# A package that is built without tests makes nothing of tests.
+programs=$(sed -n 's/^programs = \(.\)/\1/p' "$debian/rules")
+ok "grep -F -e '{!?with_check:%global programs $programs}' '$spec'" "both are built with: $programs"
+# shellcheck disable=SC2086 # words
+make -pqn -C "$MG_BUILDDIR" all-am $programs 2>/dev/null | grep -E '^all-(am|local):' >goals
+ok "grep -q '^all-am:.* libmegatron\.la .* all-local' goals && ! grep ' tests/' goals" \
+    "which leaves out the programs of tests"
+
 # The commands: their manual pages are installed, and the packages' descriptions name them.
 megatron --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' | sort >commands
 sed 's|.*|share/man/man1/megatron-&.1|' commands >pages
