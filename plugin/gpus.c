@@ -335,8 +335,10 @@ static int check_number (const struct gpus_request *r, const struct gpus_tasks *
     return 0;
 }
 
-/* True if the job may have more GPUs than its options name.  --exclusive is one way, a partition
- * of whole nodes another, which a command does not see; jobs there are wont to use --gres.
+/* True if the job may have more GPUs than its options name.  It has all GPUs of its nodes with
+ * --exclusive, and in a partition of whole nodes.  A command does not know the partition's setting:
+ * jobs there often use --gres, so a number of --gres is never certain.  With other options such a
+ * job needs --exclusive, which changes nothing else in that partition.
  */
 static bool may_have_more (const struct gpus_request *r)
 {
@@ -455,7 +457,8 @@ int gpus_check (const struct gpus_request *r, const struct gpus_tasks *tasks, in
     if (refuse_share (r, GPUS_TASKS_EACH, read_size (r->text[GPUS_TASKS_EACH]), share, err) < 0)
         return -1;
     if (!may_have_more (r) && check_number (r, tasks, share, &text) < 0)
-        return mg_error_set (err, EDOM, "%s (fewer GPUs: %s)", text.text, way_out);
+        return mg_error_set (err, EDOM, "%s (%sfewer GPUs: %s)", text.text,
+                             r->job ? "whole nodes: --exclusive; " : "", way_out);
     return refuse_share (r, GPUS_BIND, gpus_asked (r) ? bind_share (r, tasks) : 0, share, err);
 }
 

@@ -27,6 +27,7 @@ good srun -n4 --gpus=a100:2,h100:2
 bad sbatch,salloc,srun -n4 --gpus=2 | 4 tasks need 4 GPUs, but --gpus=2 gives 2; use --gpus=4 or -n 2
 bad sbatch -n4 --gpus=a100:1,h100:2 | but --gpus=a100:1,h100:2 gives 3; use --gpus=4 or -n 3
 bad srun -N2 --ntasks-per-node=4 --gpus=4 | 8 tasks need 8 GPUs, but --gpus=4 gives 4
+bad sbatch,salloc -n4 --gpus=2 | use --gpus=4 or -n 2 (whole nodes: --exclusive; fewer GPUs: tasks_per_gpu= or gpus=off in plugstack.conf)
 bad srun -n4 --gpus=2 | use --gpus=4 or -n 2 (fewer GPUs: tasks_per_gpu= or gpus=off in plugstack.conf)
 good sbatch --array=0-3 -n4 --gpus=4
 bad sbatch --array=0-3 -n4 --gpus=2 | 4 tasks need 4 GPUs
@@ -269,6 +270,19 @@ for job in '--exclusive --gres=gpu:1' '--exclusive --gpus=1' '--exclusive --gpus
     step "$job" --gres=gpu:4
     is "$status:$(sort -u <<<"$out"):$err" "0:4:" "salloc $job: a step asks for the rest of the node"
 done
+# A partition of whole nodes does what --exclusive does, but a command does not know it.
+partition=$(sinfo -h -o %R)
+ok "scontrol update PartitionName=$partition OverSubscribe=EXCLUSIVE" "a partition of whole nodes"
+step --gpus=1 --gres=gpu:4
+is "$status:$(sort -u <<<"$out"):$err" "0:4:" "without --exclusive, a step gets the rest of the node"
+run salloc -Q -N1 -n4 --gpus=1 --megatron-tp=1 true
+like "$status:$err" '^1:.* \(whole nodes: --exclusive; ' "with sizes, the job's line is refused and names --exclusive"
+run salloc -N1 -n4 --exclusive --gpus=1 --megatron-tp=1 srun -Q --mpi=none -n4 --gres=gpu:4 \
+    sh -c 'echo "$SLURM_GPUS_ON_NODE"'
+is "$status:$(sort -u <<<"$out")" 0:4 "with --exclusive, the same job runs"
+like "$err" 'megatron: warning: .*--gpus=1 gives 1' "with a warning"
+slurm_settle
+ok "scontrol update PartitionName=$partition OverSubscribe=YES" "the partition as it was"
 # up to 22.05 the job's number for a node holds, later the step's --gpus
 step --gpus-per-node=4 --gpus=2
 like "$status:$(sort -u <<<"$out"):$err" '^(0:4:$|1::.* (4 tasks need 4 GPUs, but --gpus=2 gives 2|4 tasks on node 0 of the step have 2 GPUs);)' \

@@ -91,6 +91,72 @@ is "$(sed -n 's/^Package: //p' "$debian/control" | sort)" "$(ls deb | sed 's/\.i
 is "$(sed -n 's/^%package //p' "$spec" | sort)" "$(sed -n 's/^%files //p' "$spec" | sed 's/ -f .*//' | sort)" \
     "each RPM has a list, and each list an RPM"
 
+# What the build needs: install-deps, control, the spec and Spack's recipe have the same libraries and
+# tools.  "-" is for what one of them does not name.
+cat >needs <<'END'
+# install-deps        control               spec                  recipe
+autoconf              autoconf              -                     autoconf
+automake              automake              -                     automake
+-                     debhelper-compat      -                     -
+gcc                   -                     gcc                   c
+libbz2-dev            libbz2-dev            bzip2-devel           bzip2
+libc6-dev             -                     -                     -
+libdnnl-dev           libdnnl-dev           onednn-devel          onednn
+libjansson-dev        libjansson-dev        jansson-devel         jansson
+liblzma-dev           liblzma-dev           xz-devel              xz
+libmicrohttpd-dev     libmicrohttpd-dev     libmicrohttpd-devel   libmicrohttpd
+libopenmpi-dev        libopenmpi-dev        openmpi-devel         mpi
+libpcre2-dev          libpcre2-dev          pcre2-devel           pcre2
+libpmix-dev           libpmix-dev           pmix-devel            pmix
+libprotobuf-c-dev     libprotobuf-c-dev     protobuf-c-devel      protobuf-c
+libslurm-dev          libslurm-dev          slurm-devel           slurm
+libtool               libtool               -                     libtool
+libucx-dev            libucx-dev            ucx-devel             ucx
+libutf8proc-dev       libutf8proc-dev       utf8proc-devel        utf8proc
+libxxhash-dev         libxxhash-dev         xxhash-devel          xxhash
+libyaml-dev           libyaml-dev           libyaml-devel         libyaml
+libzstd-dev           libzstd-dev           libzstd-devel         zstd
+make                  -                     make                  gmake
+pkg-config            pkg-config            pkgconfig             pkgconfig
+protobuf-c-compiler   protobuf-c-compiler   protobuf-c-compiler   -
+zlib1g-dev            zlib1g-dev            zlib-devel            zlib-api
+# with CUDA
+-                     -                     gcc-c++               cxx
+-                     -                     -                     cuda
+END
+column_is () # COLUMN NAME: the names on standard input are those of the table
+{
+    is "$(sort -u)" "$(awk -v n="$1" '!/^#/ && $n != "-" { print $n }' needs | sort -u)" \
+        "$2 names what the build needs"
+}
+sed -n '/^build_packages=/,/^"/s/^    //p' "$MG_SRCDIR/contrib/install-deps" >list
+column_is 1 contrib/install-deps <list
+sed -n '/^Build-Depends:/,/^[A-Z]/s/^ \([^ ,]*\).*/\1/p' "$debian/control" >list
+column_is 2 contrib/debian/control <list
+sed -n 's/^BuildRequires: *//p' "$spec" >list
+column_is 3 contrib/rpm/slurm-megatron.spec <list
+sed -n 's/.*depends_on("\([^"@]*\).*/\1/p' "$MG_SRCDIR/contrib/spack/package.py" >list
+column_is 4 contrib/spack/package.py <list
+
+# A package that is built without tests makes nothing of tests.
+programs=$(sed -n 's/^programs = \(.\)/\1/p' "$debian/rules")
+ok "grep -F -e '{!?with_check:%global programs $programs}' '$spec'" "both are built with: $programs"
+# shellcheck disable=SC2086 # words
+make -pqn -C "$MG_BUILDDIR" all-am $programs 2>/dev/null | grep -E '^all-(am|local):' >goals
+ok "grep -q '^all-am:.* libmegatron\.la .* all-local' goals && ! grep ' tests/' goals" \
+    "which leaves out the programs of tests"
+
+# The commands: their manual pages are installed, and the packages' descriptions name them.
+megatron --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' | sort >commands
+sed 's|.*|share/man/man1/megatron-&.1|' commands >pages
+is "$(comm -23 pages installed)" "" "each of $(wc -l <commands) commands has a manual page" # sorted, both
+for list in "$debian/control" "$spec"; do
+    sed -n '/^Description: train/,/^$/p; /^%description -n megatron$/,/^%package/p' "$list" \
+        | tr '\n' ' ' | sed 's/.*subcommands//; s/their.*//' | tr -cs a-z '\n' | grep -vx and | grep . \
+        | sort >named
+    is "$(cat named)" "$(cat commands)" "the description in ${list##*/} names each command"
+done
+
 # One version everywhere.
 version=$(sed -n 's/^## \([0-9][0-9.]*\).*/\1/p' "$MG_SRCDIR/NEWS.md" | head -n 1)
 is "$(sed -n '1s/.*(\(.*\)).*/\1/p' "$debian/changelog")" "$version" "the version of the Debian packages"

@@ -46,6 +46,7 @@ class SlurmMegatron(AutotoolsPackage):
 
     depends_on("bzip2")
     depends_on("jansson@2.10:")
+    depends_on("libyaml@0.2:")
     depends_on("pcre2")
     depends_on("protobuf-c")
     depends_on("utf8proc")
