@@ -65,6 +65,10 @@ like "$file" "^results/[A-Za-z0-9-]+-[0-9]{4}-[0-9]{2}-[0-9]{2}\.jsonl\$" "a fil
 is "$(cat "$file")" "$out" "and the lines"
 like "$(cat sanitizer)" "--tool memcheck .*--tool racecheck" "the sanitizer has both tools"
 
+# A line for each process of CUDA, which begins with its allocations.
+run env MG_CUDA_COUNT="$PWD/count" bundle/run-gpu --tiny --limit 900 --results results goldens
+is "$(result goldens) $(grep -vc '^0 ' count)" "ok 1" "one run of a golden uses the GPU, the other the CPU"
+
 run bundle/run-gpu bench --tiny --limit 900 --results results
 is "$status" 0 "measurements" || diag "$out" "$err"
 is "$(for part in kernels_bench step_1.2b step_1.7b step_experts torch; do result $part; done | paste -sd' ')" \
@@ -79,7 +83,7 @@ for step in 1.2B "8 experts"; do
     done
 done
 like "$out" '"part": "torch", .*"text": "there is no PyTorch for python3"' "what is absent is named"
-is "$(grep -c '"run"' "$file")" 2 "both are in the file"
+is "$(grep -c '"run"' "$file")" 3 "all are in the file"
 
 # ---- several ranks
 run bundle/run-gpu list

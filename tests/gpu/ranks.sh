@@ -46,11 +46,14 @@ ranks_use() {
     export SHARED_GPU=1 NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1
 }
 
-# in_ranks NAME ARGUMENT...: a run of the ranks
+# in_ranks NAME ARGUMENT...: a run of the ranks.  Ranks that wait for each other in vain end after 15 seconds,
+# or RUN_GPU_PATIENCE times as many, and report what they wait in.
 in_ranks() {
-    local name=$1
+    local name=$1 minutes
     shift
-    train "$name" "${launch[@]}" megatron train "${ranks_model[@]}" "${device[@]}" "$@"
+    minutes=$(awk -v times="${RUN_GPU_PATIENCE:-1}" 'BEGIN { print times / 4 }')
+    train "$name" "${launch[@]}" megatron train "${ranks_model[@]}" "${device[@]}" \
+        --distributed-timeout-minutes "$minutes" "$@"
 }
 
 # model_of LAYOUT: the arguments of its model in $model
