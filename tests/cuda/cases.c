@@ -76,7 +76,7 @@ static const int64_t *samples (struct cases_call *c)
     return c->memory->bytes (sizeof (x), x);
 }
 
-/* What a case says of its shape. */
+/* The sizes of a case, by which its function describes its operands. */
 #define ROWS (c->size->rows)
 #define COLS (c->size->cols)
 #define N (ROWS * COLS)

@@ -149,8 +149,8 @@ static void test_fwd (const struct part *c, enum mg_dtype dtype, size_t shift)
                  c->name, mg_dtype_name (dtype), shift);
 }
 
-/* The products of the random dout and out are not those of a forward pass, which changes nothing
- * here: both sides have the same formula.
+/* dout and out are random, so their products are not those of a forward pass.  This does not
+ * matter: both sides compute the same formula.
  */
 static struct kern_attention_bwd gradients (const struct part *c, enum mg_dtype dtype,
                                             size_t shift, bool accumulate)
