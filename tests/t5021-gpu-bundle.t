@@ -1,5 +1,6 @@
 #!/bin/bash
 # The folder for a machine with a GPU, made of the double of CUDA: its script from begin to end.
+# MG_LONG=1: several ranks in all layouts.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 
 [ -x "$MG_BUILDDIR/tests/cuda/conform" ] || skip_all "CUDA is ${MG_CUDA:-off}"
@@ -25,9 +26,14 @@ result() {
 }
 
 # ---- a machine with a GPU: of two libraries in two Python packages
-mkdir -p bin local packages/nvidia/{cuda_runtime,cublas}/lib
+mkdir -p bin local packages/nvidia/{cuda_runtime,cublas,nccl}/lib
 ln -s "$double/libcudart.so.13" packages/nvidia/cuda_runtime/lib
 ln -s "$double/libcublasLt.so.13" packages/nvidia/cublas/lib
+ranks=skip
+if [ -e bundle/modules/comm_nccl.so ] && [ -e bundle/modules/comm_ucx.so ]; then
+    ln -s "$double/libnccl.so.2" packages/nvidia/nccl/lib
+    ranks=ok
+fi
 cat >bin/compute-sanitizer <<'END2'
 #!/bin/sh
 echo "$@" >>sanitizer
@@ -37,14 +43,18 @@ END2
 printf '#!/bin/sh\n[ "$1" = -c ] && case $2 in *sys.path*) echo "%s" ;; *) exit 1 ;; esac\n' \
     "$PWD/packages" >bin/python3
 chmod +x bin/*
-export PATH=$PWD/bin:$PATH RUN_GPU_LOCAL=$PWD/local MG_CUDA_IDLE_MS=1
+# Beside other tests a job takes longer to end than on an idle machine.
+export PATH=$PWD/bin:$PATH RUN_GPU_LOCAL=$PWD/local MG_CUDA_IDLE_MS=1 RUN_GPU_PATIENCE=12
 # The double takes a key of the processor; where it has none, a host that touches the device lives.
 grep -qw pku /proc/cpuinfo || export MG_CUDA_NO_KEYS=1
 
 run bundle/run-gpu --tiny --limit 900 --results results
 is "$status" 0 "all parts of a check are well" || diag "$out" "$err"
-for part in machine conform runtime twins kernels repeat goldens memcheck racecheck; do
-    is "$(result $part)" ok "$part"
+for part in machine conform runtime twins kernels repeat goldens ranks_2 ranks_4 ranks_each memcheck \
+    racecheck; do
+    want=ok
+    [[ $part != ranks* ]] || want=$ranks
+    is "$(result $part)" $want "$part"
     diag "$(grep "\"part\": \"$part\"" <<<"$out")"
 done
 like "$out" '"part": "conform", "result": "ok", "seconds": [0-9.]+, "checks": [0-9]{2,}, "failed": 0' \
@@ -55,16 +65,60 @@ like "$file" "^results/[A-Za-z0-9-]+-[0-9]{4}-[0-9]{2}-[0-9]{2}\.jsonl\$" "a fil
 is "$(cat "$file")" "$out" "and the lines"
 like "$(cat sanitizer)" "--tool memcheck .*--tool racecheck" "the sanitizer has both tools"
 
+# A line for each process of CUDA, which begins with its allocations.
+run env MG_CUDA_COUNT="$PWD/count" bundle/run-gpu --tiny --limit 900 --results results goldens
+is "$(result goldens) $(grep -vc '^0 ' count)" "ok 1" "one run of a golden uses the GPU, the other the CPU"
+
 run bundle/run-gpu bench --tiny --limit 900 --results results
 is "$status" 0 "measurements" || diag "$out" "$err"
-is "$(result kernels_bench) $(result step_1.2b) $(result step_1.7b) $(result torch)" "ok ok ok skip" \
-    "of kernels and steps"
+is "$(for part in kernels_bench step_1.2b step_1.7b step_experts torch; do result $part; done | paste -sd' ')" \
+    "ok ok ok ok skip" "of kernels and steps"
 like "$out" '"floor": "copy", "GB/s": .*"floor": "bf16 product", "TFLOP/s": .*"kernel": ' "floors come first"
 like "$out" '"kernel": "norm_fwd", "seconds": [0-9.e-]+, .*"share": [0-9.]+, "report": 0.750' \
     "each share beside the report's"
-like "$out" '"step": "1.2B", "by": "megatron", "ms": [0-9.]+, "TFLOP/s": ' "a step"
+for step in 1.2B "8 experts"; do
+    for graphs in none local full_iteration; do
+        like "$out" "\"step\": \"$step\", \"by\": \"megatron\", \"graphs\": \"$graphs\", \"ms\": [0-9.]+, \"TFLOP/s\": " \
+            "a step of $step, graphs $graphs"
+    done
+done
 like "$out" '"part": "torch", .*"text": "there is no PyTorch for python3"' "what is absent is named"
-is "$(grep -c '"run"' "$file")" 2 "both are in the file"
+is "$(grep -c '"run"' "$file")" 3 "all are in the file"
+
+# ---- several ranks
+run bundle/run-gpu list
+for what in check bench; do
+    is "$(sed -n "/^$what:/,/^[a-z]*:\$/p" <<<"$out" | awk '{ sum += $2 } END { print sum }')" 480 \
+        "the limits of $what are 8 minutes"
+done
+if [ $ranks = ok ]; then
+    run env MG_CUDA_DEVICES=1 bundle/run-gpu --tiny --results results ranks_each
+    like "$status $out" '^0 .*"ranks_each", "result": "skip", .*"text": "there is one GPU"' \
+        "one GPU: ranks on one each are skipped"
+    run env MG_NCCL_REFUSE=1 bundle/run-gpu --tiny --limit 900 --results results ranks_2 ranks_each
+    like "$out" '"ranks_2", "result": "skip", .*"text": "NCCL: [^"]*invalid usage"' \
+        "NCCL refuses ranks on one GPU: skipped with its words"
+    is "$(result ranks_each)" failed "ranks on one GPU each may not be refused"
+    # A layout with other losses, and ranks that find no libnccl.
+    cp bundle/bin/metrics-diff .
+    printf '#!/bin/sh\necho "they differ"\nexit 1\n' >bundle/bin/metrics-diff
+    run bundle/run-gpu --tiny --limit 900 --results results ranks_4
+    is "$status $(result ranks_4)" "1 failed" "other losses"
+    like "$out" '"text": "tp-pp: they differ"' "are told"
+    mv metrics-diff bundle/bin
+    rm packages/nvidia/nccl/lib/libnccl.so.2
+    run bundle/run-gpu --tiny --results results ranks_2
+    like "$status $out" '^0 .*"ranks_2", "result": "skip", .*"text": "no libnccl.so.2 in ' "no NCCL"
+    ln -s "$double/libnccl.so.2" packages/nvidia/nccl/lib
+    if long; then
+        for part in ranks_2 ranks_4 ranks_each; do
+            run env MG_CUDA_DEVICES=8 bundle/run-gpu --limit 900 --results results $part
+            is "$status $(result $part)" "0 ok" "$part, all layouts" || diag "$out" "$err"
+        done
+    fi
+else
+    skip 7 "NCCL or UCX is not built"
+fi
 
 # ---- what goes wrong
 printf '#!/bin/sh\necho "not ok 1 - fill: the same \\"bits\\""\nexit 1\n' >bundle/bin/gpu-kernels
@@ -85,7 +139,7 @@ skipped_all() {
     shift
     run "$@"
     is "$status" 77 "$text"
-    is "$(grep -c '"result": "skip"' <<<"$out") $(wc -l <<<"$out")" "9 9" "each part is skipped by name"
+    is "$(grep -c '"result": "skip"' <<<"$out") $(wc -l <<<"$out")" "12 12" "each part is skipped by name"
 }
 skipped_all "no driver" env MG_CUDA_DRIVER=0 bundle/run-gpu --results none
 like "$out" '"part": "twins", .*"text": "no GPU: .*this machine has no NVIDIA driver"' "with the reason"

@@ -23,7 +23,7 @@ static void *room (struct cases_call *c, int64_t n, enum mg_dtype dtype, float v
     return c->memory->numbers ((size_t)n, dtype, value);
 }
 
-/* n numbers that a call reads, that it writes, and that it does both with. */
+/* n numbers: that a call reads; that it writes; that it reads and writes. */
 static void *in (struct cases_call *c, int64_t n, enum mg_dtype dtype)
 {
     return room (c, n, dtype, NAN, 1);
@@ -37,7 +37,7 @@ static void *both (struct cases_call *c, int64_t n, enum mg_dtype dtype)
     return room (c, n, dtype, NAN, 2);
 }
 
-/* Numbers that are all alike. */
+/* n numbers that are all 'value'. */
 static void *alike (struct cases_call *c, int64_t n, enum mg_dtype dtype, float value, int times)
 {
     return room (c, n, dtype, value, times);
@@ -76,7 +76,7 @@ static const int64_t *samples (struct cases_call *c)
     return c->memory->bytes (sizeof (x), x);
 }
 
-/* What a case says of its shape. */
+/* The sizes of a case, by which its function describes its operands. */
 #define ROWS (c->size->rows)
 #define COLS (c->size->cols)
 #define N (ROWS * COLS)

@@ -186,7 +186,7 @@ static void check_form (const form &f, const char *name)
             handle, d, f.device_scalars ? scalars : both, a.device, a.layout, b.device, b.layout,
             f.device_scalars ? scalars + 1 : both + 1, c.device, c.layout, c.device, c.layout,
             &found[i].algo, workspace, found[i].workspaceSize, stream);
-        if (!f.device_scalars) /* they were read by the call */
+        if (!f.device_scalars) /* the call has read the attributes already */
             both[0] = both[1] = NAN;
         cudaStreamSynchronize (stream);
         cudaMemcpy (result.data (), c.device, result.size (), cudaMemcpyDeviceToHost);

@@ -23,7 +23,7 @@
 enum { MAX_OPERANDS = 24 };
 
 static struct {
-    char *p, *first; /* on the device; on the host, what it had before the call */
+    char *p, *first; /* on the device; on the host: its bytes before the call */
     size_t size;
 } operands[MAX_OPERANDS];
 static int num_operands, rounds = 8;
@@ -97,7 +97,7 @@ static uint64_t add_bytes (uint64_t sum, const char *bytes, size_t size)
     return sum;
 }
 
-/* Run the case with its first operands: a checksum of all operands behind it. */
+/* Run the case with its first operands.  Returns a checksum of all operands after the call. */
 static uint64_t run_again (const struct cases_row *row, const struct cases_call *c, char *room)
 {
     uint64_t sum = UINT64_C (0xcbf29ce484222325);

@@ -60,9 +60,9 @@ struct copy {
 };
 
 struct fiber {
-    struct launch_thread self; /* first: launch_self points to it */
+    struct launch_thread self; /* the first field: launch_self points to it */
     void *sp;
-    char *stack; /* STACK bytes, the first PAGE of them no memory */
+    char *stack; /* STACK bytes; the first PAGE of them is a guard page */
     enum fiber_state state;
     const char *what, *file; /* what it waits for */
     int line;
@@ -79,12 +79,12 @@ struct piece {
     size_t size;
 };
 
-/* What a host thread needs to run kernels: made at its first launch. */
+/* What a host thread needs to run kernels.  Made at the first launch of the thread. */
 struct engine {
     std::vector<std::unique_ptr<fiber>> fibers;
     std::vector<unsigned> order;
-    unsigned next; /* of the order, in this round */
-    /* Lanes of each warp: that have not ended, and that wait for lanes of their warp. */
+    unsigned next; /* position in 'order' of the next fiber of this round */
+    /* A bit a lane of each warp: it has not ended; it waits for other lanes of the warp. */
     unsigned alive[LAUNCH_MAX_THREADS / 32], asleep[LAUNCH_MAX_THREADS / 32];
     char *shared, *statics; /* each with a guard page behind */
     void *sp;               /* of the scheduler */

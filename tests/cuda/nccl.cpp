@@ -1,11 +1,12 @@
 /* nccl.cpp - the double of NCCL: ranks of one machine exchange through memory that they share
  *
  * Each pair of ranks has a ring of bytes (nccl_link.h).  A call is one operation on its stream, and
- * a thread of its own runs it.  Calls of a communicator run in the order of enqueuing; those of a
- * graph are enqueued by its launch.  A message begins with what its sender calls: a receiver that
- * calls something else fails the communicator, where the real library would hang.  A sum begins at
- * another rank for each slice, so it is not in rank order.  A call holds multiprocessors until it
- * ends: 16, or what the communicator's configuration or NCCL_MAX_CTAS says.
+ * a thread of its own runs it.  Calls of a communicator run in the order in which they were
+ * enqueued.  The launch of a graph enqueues the calls of the graph.  A message begins with the call
+ * of its sender.  If the receiver makes another call, the communicator fails; the real library
+ * would hang.  Each slice of a sum begins at another rank, so sums are not in rank order.  A call
+ * holds multiprocessors until it ends: 16, or as many as the communicator's configuration or
+ * NCCL_MAX_CTAS says.
  */
 
 #include <signal.h>
@@ -25,7 +26,7 @@
 
 enum { SLICE = 256, LOOK_MS = 10, CTAS = 16 };
 
-/* What all ranks of a call must agree on; 'bytes' is of this message. */
+/* What all ranks of a call must agree on.  'bytes' is the size of this message. */
 struct head {
     int kind, type, op, root;
     uint64_t count, bytes;
@@ -45,9 +46,9 @@ struct ncclComm {
     struct link_memory *shm;
     std::atomic<int> state, aborted;
     struct runtime_chain calls; /* in the order of enqueuing */
-    std::atomic<int64_t> looked; /* for ranks that are gone: when, in ms */
-    void *memory;              /* of the device, as the real library takes some */
-    bool connected[7];         /* for calls of this kind, which takes some more */
+    std::atomic<int64_t> looked; /* when it last looked for ranks that are gone, in ms */
+    void *memory;              /* device memory, of which the real library takes some, too */
+    bool connected[7];         /* a call of this kind was made, and took more memory */
 };
 
 enum { COMM_BYTES = 6 << 20, KIND_BYTES = 1 << 20 };
@@ -73,7 +74,7 @@ static size_t type_size (int type)
     return sizes[type];
 }
 
-/* --- what the program is told, and what it may call then --- */
+/* --- errors, and calls after them --- */
 
 static void nap_us (int us)
 {
@@ -105,14 +106,14 @@ static void hurt (const char *function)
     raise (number);
 }
 
-/* First of each function of the API; 'ends': it ends a communicator. */
+/* Each function of the API calls this first.  'ends': the function ends a communicator. */
 static void enter (const char *function, bool ends = false)
 {
     hurt (function);
     runtime_note_call (function, ends);
 }
 
-/* Last of each function: a failure that the program hears of. */
+/* Each function returns through this one, which notes failures that the program is told of. */
 static ncclResult_t leave (ncclResult_t e)
 {
     if (e != ncclSuccess && e != ncclInProgress)
@@ -185,7 +186,7 @@ static bool move (struct link_ring *ring, struct message *m, bool is_send)
     return moved;
 }
 
-/* Move all messages, together; those of one pair in their order. */
+/* Move all messages at the same time.  The messages of one pair of ranks go one after the other. */
 static bool exchange (ncclComm *c, std::vector<message> &out, std::vector<message> &in)
 {
     for (unsigned turn = 0;; turn++) {
@@ -240,7 +241,7 @@ template<typename T, typename A> static void reduce_as (char *out, const char *i
     }
 }
 
-/* 'in' has a row of 'count' elements of each rank; 'from' is the number of the first. */
+/* 'in' has a row of 'count' elements for each rank.  'from' is the number of the first element. */
 static void reduce (char *out, const char *in, size_t count, size_t from, int n, int type, int op)
 {
     switch (type) {
@@ -281,7 +282,7 @@ static void run_calls (ncclComm *c, const std::vector<struct call> &calls)
             add (a.is_send ? out : in, a.peer, a.is_send ? (char *)a.in : (char *)a.out, bytes);
             continue;
         }
-        /* what arrives lies apart until all was sent: the forms in place */
+        /* a call in place may not overwrite what it has still to send: what arrives lies apart */
         rows[k].resize (bytes * c->n);
         for (int r = 0; r < c->n; r++) {
             bool each = kind == REDUCESCATTER || kind == ALLTOALL;
@@ -355,7 +356,7 @@ static ncclResult_t flush ()
             [c, mine] {
                 runtime_allow (c->device);
                 run_calls (c, mine);
-                /* after a failure what is behind never runs, until the communicator is aborted */
+                /* after a failure later calls wait until the communicator is aborted */
                 while (has_failed (c) && !c->aborted)
                     nap_us (1000);
                 return cudaSuccess;
@@ -514,7 +515,7 @@ const char *ncclGetLastError (ncclComm_t c)
     return c && c->state != ncclInProgress ? ncclGetErrorString ((ncclResult_t)(int)c->state) : "";
 }
 
-/* The ranges of the real library; MG_NCCL_LOG=FILE: a line of what is set. */
+/* Check the ranges as the real library does.  MG_NCCL_LOG=FILE: append a line of what is set. */
 static ncclResult_t check_config (const ncclConfig_t *config)
 {
     const int unset = NCCL_CONFIG_UNDEF_INT;
@@ -541,6 +542,8 @@ ncclResult_t ncclCommInitRankConfig (ncclComm_t *out, int n, ncclUniqueId id, in
     if (!out || n < 1 || n > LINK_MAX_RANKS || rank < 0 || rank >= n
         || (config && check_config (config) != ncclSuccess))
         return leave (ncclInvalidArgument);
+    if (n > 1 && getenv ("MG_NCCL_REFUSE"))
+        return leave (ncclInvalidUsage);
     ncclComm *c = new ncclComm ();
     c->rank = rank;
     c->n = n;
@@ -582,7 +585,7 @@ ncclResult_t ncclCommFinalize (ncclComm_t c)
     return leave (c ? begin_finalize (c) : ncclInvalidArgument);
 }
 
-/* The memory of a communicator stays: a thread of it may still look. */
+/* The communicator is not freed: one of its threads may still read it. */
 ncclResult_t ncclCommDestroy (ncclComm_t c)
 {
     enter (__func__, true);
@@ -595,7 +598,7 @@ ncclResult_t ncclCommDestroy (ncclComm_t c)
     return leave ((ncclResult_t)(int)c->state);
 }
 
-/* Operations end without a result, and nobody waits for other ranks. */
+/* The operations end without a result and wait for no other rank. */
 ncclResult_t ncclCommAbort (ncclComm_t c)
 {
     enter (__func__, true);

@@ -69,7 +69,7 @@ static bool is_done (cudaStream_t s)
     return cudaStreamQuery (s) == cudaSuccess;
 }
 
-/* Is what was enqueued still waiting, after a time in which nothing else holds it up? */
+/* Do enqueued operations still wait after a time that is long enough for them to end? */
 static bool stays (cudaStream_t s)
 {
     for (int i = 0; i < 300; i++) {
@@ -138,7 +138,7 @@ static void die ()
     kill (getpid (), SIGKILL);
 }
 
-/* Until a rank has done what it should before this one dies. */
+/* Wait until a rank has done what it must do before this one dies. */
 static void wait_for (int rank)
 {
     until ([rank] { return board->there[rank] == 1; });
@@ -280,7 +280,7 @@ static void check_failures ()
                usleep (200000);
                bool good = state_of (r->comm[0]) == ncclInProgress;
                board->there[r->rank] = 1;
-               wait_for (0); /* whose end fails the communicator */
+               wait_for (0); /* the end of this group fails the communicator */
                wait_for (1);
                return good && ncclCommAbort (r->comm[0]) == ncclSuccess;
            });
@@ -354,7 +354,7 @@ static void check_failures ()
 
 /* --- queues and multiprocessors --- */
 
-/* Rank 1 sends when rank 0 has seen what its other stream does. */
+/* Rank 1 sends after rank 0 has seen the state of its other stream. */
 static bool run_beside (struct rank *r, bool moves)
 {
     if (!start (r))
@@ -448,7 +448,7 @@ static void check_resources ()
     });
 }
 
-/* Files of shared memory that a double has left. */
+/* The number of files in /dev/shm that the double has left. */
 static int num_left ()
 {
     DIR *dir = opendir ("/dev/shm");

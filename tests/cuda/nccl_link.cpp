@@ -13,7 +13,7 @@
 
 #include "tests/cuda/nccl_link.h"
 
-/* As it lies in the 128 bytes of an id. */
+/* The contents of the 128 bytes of an id. */
 struct offered {
     char key[16];
     pid_t pid;
@@ -21,7 +21,7 @@ struct offered {
     uint64_t start;
 };
 
-/* When a process was started, in ticks; 0: it is gone. */
+/* The time at which a process was started, in ticks.  0: the process is gone. */
 static uint64_t start_of (pid_t pid)
 {
     char path[32], text[1024], state = 'X', *behind;
@@ -35,7 +35,7 @@ static uint64_t start_of (pid_t pid)
         fclose (f);
     }
     text[n] = '\0';
-    behind = strrchr (text, ')'); /* the name before it may have spaces */
+    behind = strrchr (text, ')'); /* the program's name, which comes before, may have spaces */
     if (!behind
         || sscanf (behind + 1,
                    " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d"
@@ -65,7 +65,7 @@ ncclResult_t link_offer (ncclUniqueId *id)
     return ncclSuccess;
 }
 
-/* What makes memory that was opened that of the id, for n ranks. */
+/* Is the opened memory that of the id, and is it for n ranks? */
 static ncclResult_t check (int fd, struct link_memory *m, const struct offered *o, int n,
                            size_t whole)
 {
@@ -104,7 +104,7 @@ int link_find_gone (struct link_memory *m)
     for (int r = 0; r < m->nranks; r++) {
         struct link_process *p = &m->process[r];
 
-        /* 'finished' once more: the rank may have finished and ended since */
+        /* look at 'finished' again: the rank may have finished and ended in the meantime */
         if (p->pid && p->start && !m->finished[r] && start_of (p->pid) != p->start
             && !m->finished[r])
             return r;

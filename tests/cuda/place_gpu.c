@@ -174,8 +174,8 @@ static double now (void)
     return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
 }
 
-/* Calls follow each other in the stream, so that a launch costs no time: as many at once as last
- * some milliseconds.
+/* As many calls as last some milliseconds follow each other in the stream.  So the device does not
+ * wait for launches.
  */
 double place_time (enum kern_op op, const void *args, int count)
 {

@@ -39,6 +39,7 @@
  *     MG_NCCL_HURT         "SIGNAL NUMBER FUNCTION": the process sends itself the signal in that
  *                          call of this function of NCCL, 1 is the first, and writes a line with
  *                          the time since 1970 to the error output before
+ *     MG_NCCL_REFUSE       set: no communicator of several ranks is made, ncclInvalidUsage
  *     MG_CUDA_NO_KEYS      set: no protection keys, as on a processor that has none; then the host,
  *                          and kernels of another device, can touch a device's memory unseen
  *
@@ -74,20 +75,20 @@ const struct runtime_settings *runtime_settings ();
 /* The current device of the calling thread. */
 int runtime_device ();
 
-/* First thing that each call of the API asks: the error that makes it fail at once, no usable
- * driver or a sticky error of the current device, or success.
+/* Each call of the API begins with this.  Returns the error that makes the call fail at once: no
+ * usable driver, or a sticky error of the current device.  Otherwise returns success.
  */
 cudaError_t runtime_enter ();
 
-/* Last thing that each call does: remember an error for cudaGetLastError().  Returns 'error'. */
+/* Each call of the API ends with this: keep an error for cudaGetLastError().  Returns 'error'. */
 cudaError_t runtime_return (cudaError_t error);
 
 /* The error of a kernel that failed; the device never gets rid of it. */
 cudaError_t runtime_sticky (int device);
 void runtime_set_sticky (int device, cudaError_t error);
 
-/* For MG_CUDA_END: a call of NCCL, and whether it ends a communicator; a function of CUDA, by an
- * address in it; and that the program has been told of a failure.
+/* For MG_CUDA_END.  Note a call of NCCL ('ends': the call ends a communicator), a call of the CUDA
+ * function that has 'address' in its code, and that the program has been told of a failure.
  */
 void runtime_note_call (const char *function, bool ends);
 void runtime_note_caller (const void *address);
@@ -158,8 +159,8 @@ typedef std::shared_ptr<runtime_op> runtime_ref;
 
 struct runtime_capture;
 
-/* The capture that a stream belongs to, or an event's record, and the nodes before what comes next.
- * Guarded by the lock of the captures.
+/* The capture that a stream or the record of an event belongs to.  'after' are the nodes that its
+ * next work comes after.  Guarded by the lock of the captures.
  */
 struct runtime_captured {
     std::shared_ptr<runtime_capture> capture; /* NULL: none */
@@ -202,7 +203,7 @@ runtime_ref runtime_submit (struct CUstream_st *stream, std::function<cudaError_
 runtime_ref runtime_chain_last (struct runtime_chain *chain);
 /* Block until an operation is done; NULL is done. */
 void runtime_wait (const runtime_ref &op);
-/* Is an operation done?  If it is not, it is wanted from now on. */
+/* True if an operation is done.  If it is not, it counts as waited for from now on. */
 bool runtime_done (const runtime_ref &op);
 /* Block until all operations of a device are done. */
 void runtime_wait_device (int device);
@@ -236,7 +237,7 @@ cudaError_t runtime_check_event (const struct runtime_captured *event);
 /* Pageable memory in a copy on this stream: 900 if it captures. */
 cudaError_t runtime_check_pageable (struct CUstream_st *stream);
 
-/* Take work of a stream that captures.  False: the stream does not capture. */
+/* Make work of a stream a node of its capture.  False: the stream does not capture. */
 bool runtime_take (struct CUstream_st *stream, std::function<cudaError_t ()> *run, bool on_host,
                    struct runtime_chain *chain);
 bool runtime_captures (struct CUstream_st *stream);

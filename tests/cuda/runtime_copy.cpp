@@ -14,7 +14,7 @@ struct plane {
     size_t pitch;
 };
 
-/* Is 'p' what a copy of 'kind' has on its side, and within its allocation? */
+/* Does a copy of 'kind' permit 'p' on this side, and does all of it lie in one allocation? */
 static cudaError_t check_side (struct CUstream_st *stream, struct plane side, size_t width,
                                size_t height, bool want_device, bool any, const char *name)
 {
@@ -35,7 +35,7 @@ static cudaError_t check_side (struct CUstream_st *stream, struct plane side, si
     return block.kind == RUNTIME_PAGEABLE ? runtime_check_pageable (stream) : cudaSuccess;
 }
 
-/* Issue a copy; the operation is left in *op. */
+/* Issue a copy.  *op becomes its operation. */
 static cudaError_t copy (struct plane to, struct plane from, size_t width, size_t height,
                          cudaMemcpyKind kind, cudaStream_t handle, runtime_ref *op)
 {
@@ -97,7 +97,7 @@ static cudaError_t fill (struct plane to, int value, size_t width, size_t height
     return cudaSuccess;
 }
 
-/* The end of a call that blocks: it waits for its operation. */
+/* A call that blocks ends with this: it waits for the operation. */
 static cudaError_t wait_for (cudaError_t e, const runtime_ref &op)
 {
     if (e == cudaSuccess && op) {

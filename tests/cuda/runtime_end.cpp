@@ -11,7 +11,7 @@
 
 static std::atomic<bool> failed;
 
-/* A line at once, since _exit() runs nothing. */
+/* Write the line at once: _exit() flushes no stream. */
 static void write_line (const char *what)
 {
     static const char *const path = getenv ("MG_CUDA_END");

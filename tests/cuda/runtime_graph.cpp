@@ -14,7 +14,7 @@
 
 #include "tests/cuda/runtime.h"
 
-enum { NODE_BYTES = 512 }; /* of the device's memory, for each node of a graph that can run */
+enum { NODE_BYTES = 512 }; /* bytes of device memory that each node of an executable graph takes */
 
 struct CUgraph_st {
     int device;
@@ -25,7 +25,7 @@ struct CUgraphExec_st {
     int device;
     std::vector<runtime_node> nodes;
     void *memory;
-    runtime_ref last; /* a graph does not run beside itself */
+    runtime_ref last; /* two launches of one graph never run at the same time */
 };
 
 struct runtime_capture {
@@ -231,7 +231,7 @@ void runtime_leave (struct CUstream_st *stream)
 
 /* --- graphs --- */
 
-/* Are all nodes before the origin's next work, or one that is?  Called with the lock. */
+/* Does the origin's next work come after all nodes?  Called with the lock. */
 static bool is_joined (const runtime_capture *capture)
 {
     auto &nodes = capture->graph->nodes;
@@ -269,7 +269,7 @@ static cudaError_t end_capture (const capture_ref &capture, cudaGraph_t *out)
     return e;
 }
 
-/* A stream for calls about captures, and its error. */
+/* The stream that a call about captures names, or the error of the call. */
 static cudaError_t find_stream (cudaStream_t handle, struct CUstream_st **stream)
 {
     cudaError_t e = runtime_enter ();
@@ -365,7 +365,7 @@ cudaError_t cudaThreadExchangeStreamCaptureMode (cudaStreamCaptureMode *mode)
     return cudaSuccess;
 }
 
-/* Handles of nodes are good for nothing but to be counted. */
+/* Handles of nodes can only be counted. */
 cudaError_t cudaGraphGetNodes (cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *n)
 {
     cudaError_t e = runtime_enter ();
@@ -421,7 +421,7 @@ cudaError_t cudaGraphInstantiateWithFlags (cudaGraphExec_t *out, cudaGraph_t gra
     return cudaGraphInstantiate (out, graph, flags);
 }
 
-/* What was launched goes on. */
+/* Launches that are under way go on. */
 cudaError_t cudaGraphExecDestroy (cudaGraphExec_t exec)
 {
     cudaError_t e = runtime_enter ();
@@ -436,7 +436,7 @@ cudaError_t cudaGraphExecDestroy (cudaGraphExec_t exec)
     return cudaSuccess;
 }
 
-/* The stream and the error of a launch or an upload. */
+/* The stream of a launch or an upload, or the error of the call. */
 static cudaError_t check_exec (cudaGraphExec_t exec, cudaStream_t handle,
                                struct CUstream_st **stream)
 {

@@ -55,7 +55,7 @@ static int device_of (const void *p)
     return -1;
 }
 
-/* Print what is at a wrong address.  Runs in a handler: takes no lock. */
+/* Print what a wrong address belongs to.  Runs in a signal handler: takes no lock. */
 static void explain (const char *who, const void *p)
 {
     int device = device_of (p);
@@ -130,7 +130,7 @@ void runtime_begin_thread ()
         start ();
     }
     stack.ss_size = 128 << 10;
-    stack.ss_sp = malloc (stack.ss_size); /* as long as the thread: for ever */
+    stack.ss_sp = malloc (stack.ss_size); /* never freed: the thread may use it */
     if (!stack.ss_sp || sigaltstack (&stack, nullptr) < 0) {
         perror ("cuda double: stack for signals");
         exit (2);

@@ -22,7 +22,7 @@ struct queue {
     std::map<uint64_t, runtime_ref> ready;
     std::condition_variable work;
     bool started;
-    bool idle; /* nobody waited for so long that what is ready runs */
+    bool idle; /* no thread has waited for MG_CUDA_IDLE_MS, so ready operations run */
 };
 
 static struct state {
@@ -36,7 +36,7 @@ static struct state {
     runtime_ref issued_last[RUNTIME_MAX_DEVICES][RUNTIME_MAX_QUEUES]; /* to a hardware queue */
     int next_queue[RUNTIME_MAX_DEVICES]; /* of the next stream */
     int held[RUNTIME_MAX_DEVICES];       /* multiprocessors, by operations that run apart */
-    std::deque<runtime_ref> starved[RUNTIME_MAX_DEVICES]; /* ready ones that want more of them */
+    std::deque<runtime_ref> starved[RUNTIME_MAX_DEVICES]; /* ready; not enough are free */
     uint64_t issued;
     int waiting; /* threads that wait for an operation now, or have asked for one */
     std::mt19937 random;
@@ -100,7 +100,7 @@ static struct queue *queue_of (const runtime_ref &op)
 
 static void run_apart (runtime_ref op);
 
-/* Start what waits for multiprocessors, in the order of becoming ready. */
+/* Start operations that wait for multiprocessors, first the one that was ready first. */
 static void start_apart (int device)
 {
     auto &starved = own->starved[device];
@@ -222,7 +222,7 @@ static runtime_ref make (std::function<cudaError_t ()> run, int device, bool on_
     return op;
 }
 
-/* The operation comes after what its hardware queue was given before. */
+/* The operation comes after the last one that its hardware queue was given. */
 static void enter_hardware (const runtime_ref &op, struct CUstream_st *stream)
 {
     if (runtime_settings ()->queues == 0)
@@ -232,7 +232,7 @@ static void enter_hardware (const runtime_ref &op, struct CUstream_st *stream)
     last = op;
 }
 
-/* The operation comes after all that its stream was given, and is now what was given last. */
+/* The operation comes after the last one of its stream, and is now the last one. */
 static void follow (const runtime_ref &op, struct CUstream_st *stream)
 {
     add_before (op, stream->last);
@@ -250,7 +250,7 @@ static void follow (const runtime_ref &op, struct CUstream_st *stream)
     stream->last = op;
 }
 
-/* All that comes before the operation is known. */
+/* All operations that come before this one have been added. */
 static void issue (const runtime_ref &op)
 {
     own->open[op->device][op->number] = op;
@@ -320,7 +320,7 @@ runtime_ref runtime_submit_nodes (struct CUstream_st *stream,
     return last;
 }
 
-/* An operation and all before it are wanted from now on.  Called with the lock. */
+/* A thread waits for this operation, and so for all before it.  Called with the lock. */
 static void want (const runtime_ref &op)
 {
     std::vector<runtime_ref> rest = { op };

@@ -15,8 +15,8 @@
 struct CUevent_st {
     int device;
     bool timing;
-    runtime_ref op; /* that records it; NULL: never recorded */
-    struct runtime_captured captured; /* it was recorded last in a capture */
+    runtime_ref op; /* the operation that records the event; NULL: it was never recorded */
+    struct runtime_captured captured; /* the last record was in a capture */
 };
 
 static struct state {
@@ -54,7 +54,7 @@ static cudaError_t create_stream (cudaStream_t *out, unsigned flags, int priorit
     return runtime_return (e);
 }
 
-/* Issue a launch whose numbers have been checked. */
+/* Issue a launch.  Its grid, block and shared memory have been checked. */
 static void issue (struct CUstream_st *stream, const cudaLaunchConfig_t *config,
                    const void *kernel, const struct launch_kernel *known, void **args)
 {
@@ -250,7 +250,7 @@ cudaError_t cudaEventCreate (cudaEvent_t *out)
     return cudaEventCreateWithFlags (out, cudaEventDefault);
 }
 
-/* Streams that wait for it go on waiting for what it recorded. */
+/* Streams that wait for the event still wait for the operation that it recorded. */
 cudaError_t cudaEventDestroy (cudaEvent_t event)
 {
     cudaError_t e = runtime_enter ();
@@ -372,7 +372,7 @@ cudaError_t cudaLaunchHostFunc (cudaStream_t handle, cudaHostFn_t function, void
     return runtime_return (e);
 }
 
-/* A kernel is known from its first launch on, so these believe that any address is one. */
+/* A kernel is known only from its first launch on.  So these functions accept any address. */
 cudaError_t cudaFuncSetAttribute (const void *kernel, cudaFuncAttribute attribute, int value)
 {
     cudaError_t e = runtime_enter ();
@@ -394,7 +394,7 @@ cudaError_t cudaFuncSetAttribute (const void *kernel, cudaFuncAttribute attribut
     return cudaSuccess;
 }
 
-/* What is not known of a kernel here, registers above all, is 0. */
+/* Attributes that the double does not know, such as registers, are 0. */
 cudaError_t cudaFuncGetAttributes (cudaFuncAttributes *attributes, const void *kernel)
 {
     cudaError_t e = runtime_enter ();

@@ -27,9 +27,9 @@ enum { MAX_OPERANDS = 24, ALIGNMENT = 256, OPERANDS = 32 << 20 };
 struct operand {
     void *base; /* memory of the CPU's copy */
     char *host, *device;
-    char *got; /* what the device has after a call */
+    char *got; /* the bytes of the device's copy after a call */
     size_t n, bytes;
-    bool numbers; /* 'dtype' holds; else values without a type */
+    bool numbers; /* of 'dtype'; else values without a type */
     enum mg_dtype dtype;
 };
 

@@ -81,8 +81,8 @@ static void test_adamw (size_t n, const struct way *param, const struct way *mom
         a.copy_dtype = MG_BFLOAT16;
         a.copy = twins_random (n, MG_BFLOAT16, shift, 9);
     }
-    /* The last bit of a product may move a float8 to the next one, and lower halves anywhere: here
-     * only the accesses count, the numbers are kit-adamw_types's.
+    /* The last bit of a product may change a float8 to the next number, and a lower half to any
+     * number.  So only the accesses are checked here; kit-adamw_types checks these numbers.
      */
     twins_check (KERN_ADAMW, &a,
                  is_coarse (param) || is_coarse (moment)

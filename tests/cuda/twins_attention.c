@@ -1,10 +1,12 @@
 /* twins_attention.c - attention on the double against the CPU's */
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "tests/cuda/launch.h"
 #include "tests/cuda/twins.h"
 #include "tests/tap/tap.h"
+#include "tests/unit/kernels/kit.h"
 
 enum { BATCH = 2, HEADS = 4, KV_HEADS = 2, MOST = 129 /* queries or keys */ };
 
@@ -16,6 +18,7 @@ static const struct part {
     bool aligned;  /* rows begin at multiples of 16 bytes, as tensor cores want */
     bool negative; /* so is the scale */
     bool large;    /* scores of some hundreds, in the forward pass */
+    bool below;    /* every score is below 0 */
 } parts[] = {
     { "plain", 19, 35, 12, 12, .causal = false },
     { "causal", 35, 35, 24, 20, .causal = true, .largest = true },
@@ -47,6 +50,9 @@ static const struct part {
     { "aligned, negative", 9, 12, 16, 16, .aligned = true, .negative = true },
     { "aligned, large scores", 33, 70, 64, 64, .causal = true, .aligned = true, .large = true },
     { "aligned no keys", 5, 0, 8, 8, .sink = true, .aligned = true },
+    { "scores below 0", 19, 35, 12, 12, .largest = true, .below = true },
+    { "aligned, scores below 0", 33, 70, 64, 64, .causal = true, .largest = true, .aligned = true,
+      .below = true },
 };
 
 static struct kern_positions positions (int64_t n, int32_t from)
@@ -69,6 +75,20 @@ static struct kern_starts starts (int64_t n)
         at[i] = (int32_t)(i < 13 ? 0 : i < 20 ? 13 : i < 63 ? 20 : 63);
     s.at = twins_values ((size_t)n, sizeof (at[0]), 0, at);
     return s;
+}
+
+/* Random numbers: of both signs if 'sign' is 0, else all of the sign of 'sign'. */
+static void *numbers (int64_t n, enum mg_dtype dtype, size_t shift, uint64_t seed, float sign)
+{
+    float *x = kit_alloc ((size_t)n + 1, sizeof (*x));
+    void *operand;
+
+    kit_random (x, (size_t)n, seed);
+    for (int64_t i = 0; sign != 0 && i < n; i++)
+        x[i] = copysignf (x[i], sign);
+    operand = twins_numbers ((size_t)n, dtype, shift, x);
+    free (x);
+    return operand;
 }
 
 /* q in groups with its heads, and k and v in rows of their own. */
@@ -101,8 +121,8 @@ static struct kern_attention_fwd arguments (const struct part *c, enum mg_dtype 
     a.out_stride_h = dim_v;
     a.out_stride_b = HEADS * dim_v;
     a.out_stride_s = BATCH * a.out_stride_b;
-    a.q = twins_random ((size_t)(c->seq_q * a.q_stride_s), dtype, shift, 1);
-    a.k = twins_random ((size_t)(c->seq_k * a.kv_stride_s), dtype, shift, 2);
+    a.q = numbers (c->seq_q * a.q_stride_s, dtype, shift, 1, c->below ? 1 : 0);
+    a.k = numbers (c->seq_k * a.kv_stride_s, dtype, shift, 2, c->below ? -1 : 0);
     a.v = twins_random ((size_t)(c->seq_k * a.v_stride_s), dtype, shift, 3);
     a.out = twins_random ((size_t)(c->seq_q * a.out_stride_s), dtype, shift, 4);
     a.lse = twins_random ((size_t)(BATCH * HEADS * c->seq_q), MG_FLOAT32, 0, 5);
@@ -129,8 +149,8 @@ static void test_fwd (const struct part *c, enum mg_dtype dtype, size_t shift)
                  c->name, mg_dtype_name (dtype), shift);
 }
 
-/* The products of the random dout and out are not those of a forward pass, which changes nothing
- * here: both sides have the same formula.
+/* dout and out are random, so their products are not those of a forward pass.  This does not
+ * matter: both sides compute the same formula.
  */
 static struct kern_attention_bwd gradients (const struct part *c, enum mg_dtype dtype,
                                             size_t shift, bool accumulate)

@@ -23,7 +23,7 @@ static const struct blocks blocks[] = {
 
 static const char *const combine_names[] = { "", " sum", " mean", " max", " min" };
 
-/* x has no blocks of its own if 'spread': one block goes to all places. */
+/* If 'spread', x has one block, which goes to all places. */
 static void test_copy (enum mg_dtype dtype, const struct blocks *b, enum kern_combine combine,
                        bool spread)
 {
@@ -44,8 +44,8 @@ static void test_copy (enum mg_dtype dtype, const struct blocks *b, enum kern_co
 
 /* --- numbers that combining flushes, rounds or cancels --- */
 
-/* The bits of a number: 0, denormal, about the least normal one, about 1, with any sign; or large
- * or infinite, without a sign, so that no sum is a NaN, whose bits may differ.
+/* The bits of a number: 0, denormal, near the least normal one or near 1, of either sign; or large
+ * or infinite, and positive.  So no sum is a NaN: the bits of NaNs may differ.
  */
 static uint64_t edge_bits (enum mg_dtype dtype, uint64_t random)
 {

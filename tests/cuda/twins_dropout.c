@@ -20,7 +20,7 @@ static const int64_t *samples (void)
     return twins_values (BATCH, sizeof (x[0]), 0, x);
 }
 
-/* Positions of 'rows' rows of BATCH batch entries, which do not ascend; none for an even case. */
+/* Positions of 'rows' rows of BATCH batch entries.  They do not ascend.  An even case has none. */
 static struct kern_positions positions (int64_t rows, int which)
 {
     struct kern_positions p = { .stride_s = BATCH, .stride_b = 1 };

@@ -51,7 +51,7 @@ static struct kern_dropout dropout (double p)
     return d;
 }
 
-/* Entries that do not ascend, or none: then the entry of a row is its position. */
+/* Batch entries that do not ascend; or none, and the entry of a row is the row's number. */
 static struct kern_positions entries (int64_t tokens, bool listed)
 {
     struct kern_positions p = { .stride_s = BATCH, .stride_b = 1 };

@@ -21,12 +21,12 @@ static void *untouched (int64_t n, size_t size)
 
 /* --- sort --- */
 
-/* What is wanted of a call. */
+/* The results that a call writes. */
 enum { COUNT = 1, OFFSET = 2, ROW = 4, SOURCE = 8, TALLY = 16, RANK_COUNT = 32, ALL = 63 };
 
 struct sort_case {
     int64_t tokens, topk, first, experts, ranks;
-    int64_t all; /* experts that choices are of; one choice in all + 1 is dropped */
+    int64_t all; /* choices are of this many experts; one choice in all + 1 is dropped */
 };
 
 static const struct sort_case sorts[] = {
@@ -103,7 +103,7 @@ static const struct chunk_case chunks[] = {
 
 enum { CHUNK_ROW = 1, CHUNK_SOURCE = 2, CHUNK_OFFSET = 4, CHUNK_ALL = 7 };
 
-/* Counts lie in a matrix [part][source][experts + 4] whose experts 2, 3, ... are wanted. */
+/* Counts lie in a matrix [part][source][experts + 4].  The call takes experts 2, 3, ... of it. */
 static void test_window (const struct chunk_case *s, int64_t begin, int64_t limit, int wanted)
 {
     int64_t all = s->experts + 4, n = s->parts * s->sources * all + 3;

@@ -38,8 +38,8 @@ static void test_sinkhorn (const struct shape *s, enum mg_dtype dtype, double to
                  (int)s->experts, tol, odd ? ", odd values" : "");
 }
 
-/* All logits of each token are equal: so are the elements of its plan, and the first experts
- * win.
+/* All logits of a token are equal.  So the elements of its plan are equal, and the first experts
+ * are chosen.
  */
 static void test_equal (void)
 {
@@ -84,7 +84,7 @@ static void test_biases (int64_t experts)
     free (count);
 }
 
-/* Numbers of experts from -1, a choice that is dropped, to 'experts', which no expert has; with
+/* Numbers of experts, from -1 (a choice that is dropped) to 'experts' (no expert has it).  If
  * 'one', all choices are the same expert.
  */
 static const int32_t *choices (int64_t n, int64_t experts, bool one)

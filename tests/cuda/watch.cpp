@@ -17,7 +17,7 @@
 
 /* Who accessed a byte, and when. */
 struct stamp {
-    uint32_t launch; /* another one: nobody in this launch */
+    uint32_t launch; /* of an earlier one: nobody has accessed it in this launch */
     uint32_t block;
     uint32_t barrier; /* barriers of the block before */
     uint32_t sync;    /* warp operations of this lane before */
@@ -27,8 +27,8 @@ struct stamp {
 
 struct cell {
     struct stamp write, read, read_before; /* the last two readers are different threads */
-    uint32_t warps;   /* that have read it since the barrier of the last read */
-    bool many_blocks; /* blocks that have read it in the launch of the last read */
+    uint32_t warps;   /* warps that have read it since the barrier of the last read */
+    bool many_blocks; /* several blocks have read it in the launch of the last read */
 };
 
 enum { PAGE_BITS = 9, PAGE_BYTES = 1 << PAGE_BITS, SECTOR = 32, BANKS = 32 };
