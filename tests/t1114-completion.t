@@ -58,7 +58,8 @@ is "$(complete_line "$source" "$megatron" train --data-path x --tensor-m)" --ten
     "behind other words"
 is "$(complete_line "$source" "$megatron" plan memory --exp-avg)" $'--exp-avg-dtype\n--exp-avg-sq-dtype' \
     "a model's, for its plan"
-tasks=$("$megatron" eval --load x --valid-data x --task none 2>&1 | grep -oE '\b[A-Z][A-Z0-9]{2,}\b' | sort -u)
+tasks=$("$megatron" eval --load x --valid-data x --task none 2>&1 \
+    | grep -oE '\b[A-Z][A-Z0-9]{2,}\b' | sort -u)
 ok "[ $(wc -l <<<"$tasks") -eq 5 ]" "the tasks of megatron eval: $(xargs <<<"$tasks")"
 for command in eval "plan memory"; do
     read -ra words <<<"$command"
