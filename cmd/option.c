@@ -210,8 +210,8 @@ int cmd_options_check (const struct cmd_option_table *tables, int ntables, int a
     return 0;
 }
 
-int cmd_options_deal (const struct cmd_option_table *table, int argc, char **argv, char **own,
-                      char **other, int *num_other)
+int cmd_options_deal (const struct cmd_option_table *tables, int ntables, int argc, char **argv,
+                      char **own, char **other, int *num_other)
 {
     void *target; // unused
     bool ours = false;
@@ -220,7 +220,7 @@ int cmd_options_deal (const struct cmd_option_table *table, int argc, char **arg
     own[n++] = argv[0];
     for (int i = 1; i < argc; i++) {
         if (strncmp (argv[i], "--", 2) == 0)
-            ours = cmd_options_find (table, 1, argv[i], &target) != NULL;
+            ours = cmd_options_find (tables, ntables, argv[i], &target) != NULL;
         if (ours)
             own[n++] = argv[i];
         else

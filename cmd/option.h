@@ -73,11 +73,11 @@ const struct cmd_option *cmd_options_find (const struct cmd_option_table *tables
                                            const char *text, void **target);
 
 /* Deal out argv[1..argc-1] to a command with options of its own and to others: own[0] is argv[0],
- * own[1], ... are the table's options with their values; other[0], ... are all other words,
+ * own[1], ... are the tables' options with their values; other[0], ... are all other words,
  * *num_other of them.  Both arrays have room for argc words.  Returns the number of own words.
  */
-int cmd_options_deal (const struct cmd_option_table *table, int argc, char **argv, char **own,
-                      char **other, int *num_other);
+int cmd_options_deal (const struct cmd_option_table *tables, int ntables, int argc, char **argv,
+                      char **own, char **other, int *num_other);
 
 /* Print one line for each option to standard output. */
 void cmd_options_help (const struct cmd_option_table *tables, int ntables);

@@ -61,6 +61,14 @@ for command in plan data checkpoint; do
         "and every entry is an option"
 done
 
+for command in generate serve eval; do
+    run megatron $command --help
+    sed -n 's/^  \(--[a-z-]*\).*/\1/p' <<<"$out" | sort >"$TEST_DIR/options"
+    ok "[ $(wc -l <"$TEST_DIR/options") -gt 5 ]" "options of $command are read"
+    is "$(entries "megatron-$command.1" | grep -vx -- --help)" "$(cat "$TEST_DIR/options")" \
+        "each option of megatron $command has an entry in its page, and no other"
+done
+
 # ---- variables: every constant that has the form of one.  SLURM_VERSION is a word of
 # scontrol's.
 page=$(sed 's/\\-/-/g' "$man/megatron-environment.7")

@@ -36,12 +36,16 @@ help_options() {
 options() {
     local want
     want=$({ help_options "$@"; echo --help
-        "$megatron" "$@" --help | grep -q MODEL-ARGUMENT && help_options train; } | sort -u)
+        "$megatron" "$@" --help | grep -qE 'MODEL-ARGUMENT|arguments are those of megatron train' \
+            && help_options train; } | sort -u)
     is "$(complete_line "$source" "$megatron" "$@" --)" "$want" "megatron $*: $(wc -l <<<"$want") options"
     count=$((count + $(wc -l <<<"$want")))
 }
 options train
 options doctor
+options generate
+options serve
+options eval
 for command in plan data checkpoint; do
     parts=$("$megatron" $command --help | sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p')
     is "$(complete_line "$source" "$megatron" $command "")" "$(sort -u <<<"$parts")" "parts of $command"
@@ -54,6 +58,21 @@ is "$(complete_line "$source" "$megatron" train --data-path x --tensor-m)" --ten
     "behind other words"
 is "$(complete_line "$source" "$megatron" plan memory --exp-avg)" $'--exp-avg-dtype\n--exp-avg-sq-dtype' \
     "a model's, for its plan"
+tasks=$("$megatron" eval --load x --valid-data x --task none 2>&1 \
+    | grep -oE '\b[A-Z][A-Z0-9]{2,}\b' | sort -u)
+ok "[ $(wc -l <<<"$tasks") -eq 5 ]" "the tasks of megatron eval: $(xargs <<<"$tasks")"
+for command in eval "plan memory"; do
+    read -ra words <<<"$command"
+    is "$(complete_line "$source" "$megatron" "${words[@]}" --task "")" "$tasks" "$command: values"
+    is "$(complete_line "$source" "$megatron" "${words[@]}" --task = W)" WIKITEXT103 "behind ="
+    is "$(complete_line "$source" "$megatron" "${words[@]}" --task=)" "$tasks" \
+        "where = breaks no words"
+done
+is "$(complete_line "$source" "$megatron" plan memory --tas)" --task "an evaluation's, for its plan"
+is "$(complete_line "$source" "$megatron" generate --temperature 1 --softmax-type "")" \
+    $'learnable\noff-by-one\nvanilla' "values of a model's"
+is "$(complete_line "$source" "$megatron" train --moe-router-load-balancing-type s)" "" \
+    "a list that the help has in two parts is left to the user"
 is "$(complete_line "$source" "$megatron" train --load "")" "" "a file's name is left to the shell"
 is "$(complete_line "$source" /nowhere/megatron "")" $'--help\n--version' "a command that is not there"
 

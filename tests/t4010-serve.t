@@ -9,12 +9,6 @@ megatron serve --load . --no-api-key 2>&1 | grep -q "this build lacks" \
     && skip_all "this build has no libmicrohttpd"
 export OMP_NUM_THREADS=1
 
-megatron serve --help | sed -n 's/^  \(--[a-z-]*\).*/\1/p' | sort >options
-sed 's/\\-/-/g' "$MG_SRCDIR/man/megatron-serve.1.in" | sed -n '/^\.SH OPTIONS/,/^\.SH PATHS/p' \
-    | grep -A1 '^\.TP' | sed -n 's/^\.BI\{0,1\} \(--[a-z-]*\).*/\1/p' | grep -vx -- --help | sort >entries
-ok "[ $(wc -l <options) -gt 15 ]" "options are read"
-is "$(cat entries)" "$(cat options)" "each has an entry in the page"
-
 # ---- a model
 
 for ((i = 0; i < 400; i++)); do echo "$i and $((i + 1)) are numbers"; done >text

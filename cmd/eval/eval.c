@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +10,8 @@
 #include <jansson.h>
 
 #include "cmd/cmd.h"
-#include "cmd/open_files.h"
+#include "cmd/inference.h"
 #include "cmd/option.h"
-#include "libcore/infer/model_tokens.h"
-#include "libcore/infer/start.h"
 #include "libcore/infer/task.h"
 #include "libcore/train/timers.h"
 
@@ -22,12 +19,11 @@ static const char usage[]
     = "Usage: megatron eval --load PATH --task TASK --valid-data FILE [OPTION...] [ARGUMENT...]\n"
       "Measure a trained model by a benchmark, on the ranks of a job or on one rank alone.\n"
       "PATH is a checkpoint's directory, a file of weights or a directory of Hugging Face's.\n"
-      "TASK is WIKITEXT103, PTB, PERPLEXITY, LAMBADA or HELLASWAG.\n"
       "Other arguments are those of megatron train about layouts, types, devices and tokenizers,\n"
       "--seq-length, --micro-batch-size and --global-batch-size.\n";
 
 struct eval_options {
-    const char *load, *data;
+    const char *data;
     enum task_kind task;
     int overlap;
     bool strict, add_bos, json;
@@ -36,8 +32,7 @@ struct eval_options {
 /* One rank's part of an evaluation. */
 struct eval {
     struct eval_options options;
-    struct infer infer;
-    struct model_tokens tokens;
+    struct inference use;
     struct task task;
     struct scorer_sample *score; /* [task.num_samples] */
 };
@@ -51,13 +46,12 @@ static int set_task (void *target, const struct cmd_option *option, const char *
     return task_parse (value, (void *)((char *)target + option->at), err);
 }
 
-#define AT(field) .at = offsetof (struct eval_options, field)
+#define AT(field) .at = offsetof (struct eval, options.field)
 
 static const struct cmd_option options[] = {
-    { .name = "load", .arg = "PATH", .help = "the trained model", .set = cmd_set_text, AT (load),
-      .required = true },
-    { .name = "task", .arg = "TASK", .help = "the benchmark", .set = set_task, AT (task),
-      .required = true },
+    { .name = "task", .arg = "TASK",
+      .help = "the benchmark: WIKITEXT103, PTB, PERPLEXITY, LAMBADA or HELLASWAG",
+      .set = set_task, AT (task), .required = true },
     { .name = "valid-data", .arg = "FILE", .help = "its text, or its lines of JSON",
       .set = cmd_set_text, AT (data), .required = true },
     { .name = "overlapping-eval", .arg = "N",
@@ -71,25 +65,6 @@ static const struct cmd_option options[] = {
       AT (json) },
     { .name = NULL },
 };
-
-static int read_options (struct eval_options *o, int argc, char **argv, char **own, char **other,
-                         int *num_other, struct mg_error *err)
-{
-    const struct cmd_option_table table = { options, o };
-    int n = cmd_options_deal (&table, argc, argv, own, other, num_other);
-
-    return cmd_options_read (&table, 1, n, own, err) < 0 ? -1
-           : cmd_options_check (&table, 1, n, own, err);
-}
-
-static int print_help (void)
-{
-    const struct cmd_option_table table = { options, NULL };
-
-    fputs (usage, stdout);
-    cmd_options_help (&table, 1);
-    return 0;
-}
 
 /* --- figures --- */
 
@@ -137,7 +112,7 @@ static int print_figures (const struct eval *e, const struct task_figures *f,
 {
     const char *task = task_name (e->options.task);
 
-    if (job_rank (e->infer.session.job) != 0)
+    if (job_rank (e->use.infer.session.job) != 0)
         return 0;
     if (e->options.json)
         return print_json (task, f, err);
@@ -152,10 +127,12 @@ static int print_figures (const struct eval *e, const struct task_figures *f,
 
 /* --- evaluating --- */
 
-static int prepare (struct eval *e, struct mg_error *err)
+/* Of struct inference_command. */
+static int prepare (void *arg, struct mg_error *err)
 {
+    struct eval *e = arg;
     const struct eval_options *o = &e->options;
-    const struct run_config *run = &e->infer.config;
+    const struct run_config *run = &e->use.infer.config;
     struct task_config config = {
         .kind = o->task,
         .path = o->data,
@@ -166,10 +143,8 @@ static int prepare (struct eval *e, struct mg_error *err)
         .vocab_size = run->model.config.vocab_size,
     };
 
-    if (model_tokens_find (&e->tokens, o->load, &run->data, true, err) < 0)
-        return -1;
-    config.bos = e->tokens.first;
-    if (task_read (&e->task, &config, e->tokens.tokenizer, err) < 0)
+    config.bos = e->use.tokens.first;
+    if (task_read (&e->task, &config, e->use.tokens.tokenizer, err) < 0)
         return -1;
     e->score = calloc ((size_t)e->task.num_samples, sizeof (*e->score));
     return e->score ? 0 : mg_error_set (err, ENOMEM, "out of memory for %" PRId64 " samples",
@@ -180,81 +155,41 @@ static void print_speed (const struct eval *e, double milliseconds)
 {
     int64_t tokens = e->task.num_samples * e->task.config.seq_length;
 
-    if (job_rank (e->infer.session.job) == 0)
+    if (job_rank (e->use.infer.session.job) == 0)
         fprintf (stderr, "%" PRId64 " samples in %.1f s, %.0f tokens/s\n", e->task.num_samples,
                  milliseconds / 1000, milliseconds > 0 ? (double)tokens / milliseconds * 1000 : 0);
 }
 
-static int evaluate (struct eval *e, struct mg_error *err)
+/* Of struct inference_command. */
+static int evaluate (void *arg, struct mg_error *err)
 {
+    struct eval *e = arg;
     struct task_figures figures;
-    double start;
-    int rc;
+    double start = timers_now ();
 
-    infer_describe (&e->infer);
-    rc = prepare (e, err);
-    e->infer.misused = rc < 0 && (errno == EINVAL || errno == ENOENT);
-    if (accord_agree (&e->infer.session.accord, rc, err) < 0)
-        return -1;
-    start = timers_now ();
-    if (scorer_run (e->infer.scorer, &e->task.source, e->score, err) < 0)
+    if (scorer_run (e->use.infer.scorer, &e->task.source, e->score, err) < 0)
         return -1;
     print_speed (e, timers_now () - start);
     task_figures (&e->task, e->score, &figures);
     return print_figures (e, &figures, err);
 }
 
-static int begin (struct eval *e, int argc, char **argv, struct mg_error *err)
-{
-    const struct infer_config config = {
-        .program = "megatron eval",
-        .load = e->options.load,
-        .scores = true,
-        .argc = argc,
-        .argv = argv,
-        .errors = stderr,
-    };
-
-    return infer_start (&e->infer, &config, err);
-}
-
-static int run (struct eval *e, int argc, char **argv)
-{
-    struct mg_error err = { "" };
-    int status = 0;
-
-    if (begin (e, argc, argv, &err) < 0 || evaluate (e, &err) < 0)
-        status = infer_report (&e->infer, &err);
-    infer_leave (&e->infer);
-    model_tokens_clear (&e->tokens);
-    task_clear (&e->task);
-    free (e->score);
-    return status;
-}
-
 int cmd_eval (int argc, char **argv)
 {
-    char **own = calloc (2 * (size_t)argc, sizeof (*own)), **other = own + argc;
-    struct eval e = { .tokens = { .first = -1 } };
-    struct mg_error err = { "" };
-    int num_other = 0, status = 2;
+    static const struct inference_command command = {
+        .program = "megatron eval",
+        .usage = usage,
+        .options = options,
+        .scores = true,
+        .bare = true,
+        .prepare = prepare,
+        .run = evaluate,
+    };
+    struct eval e = { .score = NULL };
+    int status = inference_run (&command, &e.use, &e, argc, argv);
 
-    for (int i = 1; i < argc; i++) {
-        if (strcmp (argv[i], "--help") == 0 || strcmp (argv[i], "-h") == 0) {
-            free (own);
-            return print_help ();
-        }
-    }
-    signal (SIGPIPE, SIG_IGN);
-    open_files_raise ();
-    if (!own) {
-        fprintf (stderr, "megatron eval: out of memory\n");
-        return 1;
-    }
-    if (read_options (&e.options, argc, argv, own, other, &num_other, &err) < 0)
-        fprintf (stderr, "megatron eval: %s; see megatron eval --help\n", err.text);
-    else
-        status = run (&e, num_other, other);
-    free (own);
+    inference_clear (&e.use);
+    task_clear (&e.task);
+    free (e.score);
     return status;
 }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,6 @@
 
 #include "cmd/cmd.h"
 #include "cmd/generate/generate.h"
-#include "cmd/open_files.h"
 #include "cmd/option.h"
 #include "libcore/base/parse.h"
 
@@ -43,7 +41,7 @@ static int set_word (void *target, const struct cmd_option *option, const char *
 static int set_stop (void *target, const struct cmd_option *option, const char *what,
                      const char *value, struct mg_error *err)
 {
-    struct generate_options *o = target;
+    struct generate_options *o = &((struct generate_job *)target)->options;
     struct text_buffer *more;
 
     (void)option;
@@ -76,11 +74,9 @@ static int set_termination (void *target, const struct cmd_option *option, const
     return 0;
 }
 
-#define AT(field) .at = offsetof (struct generate_options, field)
+#define AT(field) .at = offsetof (struct generate_job, options.field)
 
 static const struct cmd_option options[] = {
-    { .name = "load", .arg = "PATH", .help = "the trained model", .set = cmd_set_text, AT (load),
-      .required = true },
     { .name = "prompts", .arg = "TEXT...", .help = "texts to go on with", .set = set_word,
       AT (prompts) },
     { .name = "prompts", .arg = "TEXT...", .help = "", .set = set_word, AT (prompts) },
@@ -116,53 +112,13 @@ static const struct cmd_option options[] = {
       .set = cmd_set_int, AT (top), .max = GENERATOR_TOP_MAX },
     { .name = "json", .help = "print a line of JSON for each prompt", .set = cmd_set_flag,
       AT (json) },
-    { .name = "inference-max-requests", .arg = "N", .help = "texts that share passes (8)",
-      .set = cmd_set_int, AT (requests), .min = 1, .max = GENERATOR_REQUESTS_MAX },
-    { .name = "inference-max-seq-length", .arg = "N",
-      .help = "positions of a text (those of the model, 2560 at most)", .set = cmd_set_int64,
-      AT (length), .min = 1, .max = INT32_MAX },
-    { .name = "inference-dynamic-batching-max-tokens", .arg = "N",
-      .help = "rows of a pass; longer prompts go in pieces (512)", .set = cmd_set_int64, AT (rows),
-      .min = 1, .max = INT32_MAX },
     { .name = NULL },
 };
 
-/* What other programs have and this one does not. */
-static const struct {
-    const char *name, *what;
-} refused[] = {
-    { "beam-width", "beam search" },
-    { "num-beams", "beam search" },
-    { "num-speculative-tokens", "speculative decoding" },
-    { "speculative-model", "speculative decoding" },
-    { "inference-dynamic-batching-prefix-caching", "prefix caching" },
-    { "enable-prefix-caching", "prefix caching" },
-    { "quantization", "quantised weights" },
-    { "load-in-8bit", "quantised weights" },
-    { "load-in-4bit", "quantised weights" },
-    { "lora", "adapters" },
-    { "enable-lora", "adapters" },
-    { "embeddings", "embeddings" },
-    { "inference-cuda-graph-scope", "graphs of passes that generate" },
-};
-
-static int check_refused (int argc, char **argv, struct mg_error *err)
+/* Of struct inference_command. */
+static int check_options (void *arg, struct mg_error *err)
 {
-    for (int i = 1; i < argc; i++) {
-        for (size_t k = 0; k < sizeof (refused) / sizeof (refused[0]); k++) {
-            size_t n = strlen (refused[k].name);
-
-            if (strncmp (argv[i], "--", 2) == 0 && strncmp (argv[i] + 2, refused[k].name, n) == 0
-                && (argv[i][n + 2] == '\0' || argv[i][n + 2] == '='))
-                return mg_error_set (err, ENOTSUP, "--%s: %s is not supported", refused[k].name,
-                                     refused[k].what);
-        }
-    }
-    return 0;
-}
-
-static int check_options (const struct generate_options *o, struct mg_error *err)
-{
+    const struct generate_options *o = &((struct generate_job *)arg)->options;
     int given = (o->prompts.n > 0) + (o->prompt_tokens.n > 0) + (o->prompt_file != NULL);
 
     if (o->interactive && (given > 0 || o->json))
@@ -173,33 +129,6 @@ static int check_options (const struct generate_options *o, struct mg_error *err
     if (o->tokens == 0 && !o->log_probs)
         return mg_error_set (err, EINVAL, "--num-tokens-to-generate 0 wants --return-log-probs");
     return 0;
-}
-
-static int read_options (struct generate_options *o, int argc, char **argv, char **own,
-                         char **other, int *num_other, struct mg_error *err)
-{
-    const struct cmd_option_table table = { options, o };
-    int n;
-
-    *o = (struct generate_options){
-        .tokens = NEW_TOKENS, .sampling = { .temperature = 1 }, .seed = 1234,
-        .requests = INFER_REQUESTS, .rows = INFER_ROWS,
-    };
-    if (check_refused (argc, argv, err) < 0)
-        return -1;
-    n = cmd_options_deal (&table, argc, argv, own, other, num_other);
-    if (cmd_options_read (&table, 1, n, own, err) < 0
-        || cmd_options_check (&table, 1, n, own, err) < 0)
-        return -1;
-    return check_options (o, err);
-}
-
-static void print_help (void)
-{
-    const struct cmd_option_table table = { options, NULL };
-
-    fputs (usage, stdout);
-    cmd_options_help (&table, 1);
 }
 
 /* --- generating --- */
@@ -236,7 +165,7 @@ static int check_prompts (struct generate_job *job, size_t from, struct mg_error
     for (size_t i = from; i < job->num_texts; i++) {
         const struct generator_request request = request_of (job, i);
 
-        if (generator_check (job->infer.generator, &request, err) < 0)
+        if (generator_check (job->use.infer.generator, &request, err) < 0)
             return mg_error_prefix (err, "prompt %zu", i);
     }
     return 0;
@@ -245,7 +174,7 @@ static int check_prompts (struct generate_job *job, size_t from, struct mg_error
 /* Run the requests from number 'next' on. */
 static int run (struct generate_job *job, size_t next, struct mg_error *err)
 {
-    struct generator *g = job->infer.generator;
+    struct generator *g = job->use.infer.generator;
     int rc;
 
     do {
@@ -271,9 +200,9 @@ static double now (void)
 
 static void print_counts (const struct generate_job *job, double seconds)
 {
-    const struct generator_counts *c = generator_counts (job->infer.generator);
+    const struct generator_counts *c = generator_counts (job->use.infer.generator);
 
-    if (job_rank (job->infer.session.job) != 0)
+    if (job_rank (job->use.infer.session.job) != 0)
         return;
     fprintf (stderr, "%" PRId64 " tokens in %" PRId64 " passes of %.1f rows, %.1f tokens/s; %"
              PRId64 " near tie%s\n", c->tokens, c->passes,
@@ -284,10 +213,10 @@ static void print_counts (const struct generate_job *job, double seconds)
 /* Rank 0 reads a line; all ranks get it.  1, or 0 at the end. */
 static int share_line (struct generate_job *job, char *line, int64_t *size, struct mg_error *err)
 {
-    struct mg_comm *all = job_control (job->infer.session.job);
+    struct mg_comm *all = job_control (job->use.infer.session.job);
 
     *size = -1;
-    if (job_rank (job->infer.session.job) == 0) {
+    if (job_rank (job->use.infer.session.job) == 0) {
         if (isatty (STDIN_FILENO))
             fputs ("> ", stderr);
         fflush (stderr);
@@ -318,98 +247,70 @@ static int interact (struct generate_job *job, struct mg_error *err)
         }
         job->text[job->num_texts - 1].done = true; // what is wrong with a line ends nothing
         job->printed = job->num_texts;
-        if (job_rank (job->infer.session.job) == 0)
+        if (job_rank (job->use.infer.session.job) == 0)
             fprintf (stderr, "%s\n", why.text);
     }
     free (line);
     return rc;
 }
 
-static int prepare (struct generate_job *job, struct mg_error *err)
+/* Of struct inference_command. */
+static int prepare (void *arg, struct mg_error *err)
 {
-    if (generate_tokenizer (job, err) < 0 || generate_prompts (job, err) < 0)
+    struct generate_job *job = arg;
+
+    if (generate_check_tokens (job, err) < 0 || generate_prompts (job, err) < 0)
         return -1;
     return check_prompts (job, 0, err);
 }
 
-static int generate (struct generate_job *job, struct mg_error *err)
+/* Of struct inference_command. */
+static int generate (void *arg, struct mg_error *err)
 {
-    double start;
-    int rc;
+    struct generate_job *job = arg;
+    double start = now ();
 
-    infer_describe (&job->infer);
-    rc = prepare (job, err);
-    job->infer.misused = rc < 0 && errno == EINVAL;
-    if (accord_agree (&job->infer.session.accord, rc, err) < 0)
-        return -1;
-    start = now ();
     if ((job->options.interactive ? interact (job, err) : run (job, 0, err)) < 0)
         return -1;
     print_counts (job, now () - start);
     return 0;
 }
 
-static int begin (struct generate_job *job, int argc, char **argv, struct mg_error *err)
+/* Of struct inference_command. */
+static void plan (const void *arg, struct generator_config *config)
 {
-    const struct generate_options *o = &job->options;
-    const struct infer_config config = {
-        .program = "megatron generate",
-        .load = o->load,
-        .generator = { .requests = o->requests, .length = o->length, .rows = o->rows,
-                       .scores = o->log_probs, .top = o->top },
-        .argc = argc,
-        .argv = argv,
-        .errors = stderr,
-    };
+    const struct generate_options *o = &((const struct generate_job *)arg)->options;
 
-    return infer_start (&job->infer, &config, err);
+    config->scores = o->log_probs;
+    config->top = o->top;
 }
 
 static void clear (struct generate_job *job)
 {
     generate_clear_texts (job);
-    tokenizer_destroy (job->tokenizer);
+    inference_clear (&job->use);
     free (job->options.prompts.word);
     free (job->options.prompt_tokens.word);
     free (job->options.stops);
     free (job->options.terminations.ids);
 }
 
-/* A command line that the job need not see: every rank has the same. */
-static int refuse (const struct mg_error *err)
-{
-    fprintf (stderr, "megatron generate: %s; see megatron generate --help\n", err->text);
-    return 2;
-}
-
 int cmd_generate (int argc, char **argv)
 {
-    char **own = calloc (2 * (size_t)argc + 2, sizeof (*own)), **other = own + argc + 1;
-    struct generate_job job = { .first = -1 };
-    struct mg_error err = { "" };
-    int num_other = 0, status = 0;
+    static const struct inference_command command = {
+        .program = "megatron generate",
+        .usage = usage,
+        .options = options,
+        .check = check_options,
+        .plan = plan,
+        .prepare = prepare,
+        .run = generate,
+    };
+    struct generate_job job = {
+        .options = { .tokens = NEW_TOKENS, .sampling = { .temperature = 1 }, .seed = 1234 },
+    };
+    int status = inference_run (&command, &job.use, &job, argc, argv);
 
-    for (int i = 1; i < argc; i++) {
-        if (strcmp (argv[i], "--help") == 0 || strcmp (argv[i], "-h") == 0) {
-            free (own);
-            print_help ();
-            return 0;
-        }
-    }
-    signal (SIGPIPE, SIG_IGN);
-    open_files_raise ();
-    if (!own) {
-        fprintf (stderr, "megatron generate: out of memory\n");
-        return 1;
-    }
-    if (read_options (&job.options, argc, argv, own, other, &num_other, &err) < 0) {
-        status = refuse (&err);
-    } else {
-        if (begin (&job, num_other, other, &err) < 0 || generate (&job, &err) < 0)
-            status = infer_report (&job.infer, &err);
-        infer_leave (&job.infer);
-    }
     clear (&job);
-    free (own);
     return status;
 }

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "libcore/infer/start.h"
+#include "cmd/inference.h"
 #include "libcore/text/text_buffer.h"
 #include "libcore/text/tokenizer.h"
 
@@ -16,7 +16,7 @@ struct generate_words {
 };
 
 struct generate_options {
-    const char *load, *prompt_file;
+    const char *prompt_file;
     struct generate_words prompts, prompt_tokens;
     struct text_buffer *stops; /* [num_stops], texts of the command line */
     int num_stops;
@@ -26,8 +26,6 @@ struct generate_options {
     struct sampling sampling;
     int64_t seed;
     int top;
-    int requests;
-    int64_t length, rows;
 };
 
 /* A prompt, and what became of it. */
@@ -48,17 +46,18 @@ struct generate_text {
 
 struct generate_job {
     struct generate_options options;
-    struct infer infer;
-    struct tokenizer *tokenizer; /* NULL: there is none */
-    int32_t first;               /* token of an empty prompt; -1: none */
+    struct inference use;
     struct generate_text *text;
     size_t num_texts, printed;
 };
 
-/* Make the tokenizer that the arguments name, or that tokenizer.json beside the weights is; find
- * the tokens that begin and end a text.  -1 and a text on failure.
+/* The tokens that end a text: those of the options, else the model's. */
+const struct token_buffer *generate_terminations (const struct generate_job *job);
+
+/* Check the options about tokens and texts against the model and its tokenizer: -1, EINVAL and a
+ * text if one does not fit.
  */
-int generate_tokenizer (struct generate_job *job, struct mg_error *err);
+int generate_check_tokens (const struct generate_job *job, struct mg_error *err);
 
 /* Read all prompts of the options. */
 int generate_prompts (struct generate_job *job, struct mg_error *err);

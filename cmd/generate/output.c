@@ -15,19 +15,22 @@
 int generate_append (const struct generate_job *job, struct text_buffer *to, int32_t id,
                      struct mg_error *err)
 {
+    const struct tokenizer *tokenizer = job->use.tokens.tokenizer;
     const char *bytes;
     size_t size;
 
-    if (!job->tokenizer || id >= tokenizer_vocab_size (job->tokenizer))
+    if (!tokenizer || id >= tokenizer_vocab_size (tokenizer))
         return 0;
-    bytes = tokenizer_token (job->tokenizer, id, &size);
+    bytes = tokenizer_token (tokenizer, id, &size);
     return size > 0 ? text_buffer_append (to, bytes, size, err) : 0;
 }
 
-static bool is_termination (const struct generate_options *o, int32_t id)
+static bool is_termination (const struct generate_job *job, int32_t id)
 {
-    for (size_t i = 0; !o->ignore_eos && i < o->terminations.count; i++) {
-        if (o->terminations.ids[i] == id)
+    const struct token_buffer *ends = generate_terminations (job);
+
+    for (size_t i = 0; !job->options.ignore_eos && i < ends->count; i++) {
+        if (ends->ids[i] == id)
             return true;
     }
     return false;
@@ -53,7 +56,7 @@ bool generate_token (void *arg, const struct generator_token *token)
     note (t, token);
     if (token->prompt)
         return false;
-    if (is_termination (o, token->id))
+    if (is_termination (t->of, token->id))
         return t->stopped = true;
     t->tokens.ids[t->tokens.count++] = token->id;
     if (generate_append (t->of, &t->text, token->id, NULL) < 0)
@@ -119,7 +122,7 @@ static json_t *json_prompt (struct generate_job *job, const struct generate_text
 
     if (t->has_prompt)
         return json_text (&t->prompt, err);
-    if (!job->tokenizer)
+    if (!job->use.tokens.tokenizer)
         return json_null ();
     for (size_t i = 0; rc == 0 && i < t->num_prompt; i++)
         rc = generate_append (job, &text, t->tokens.ids[i], err);
@@ -139,7 +142,8 @@ static int print_json (struct generate_job *job, size_t i, struct mg_error *err)
     json_object_set_new (line, "index", json_integer ((json_int_t)i));
     json_object_set_new (line, "prompt", json_prompt (job, t, err));
     json_object_set_new (line, "prompt_tokens", json_ids (t->tokens.ids, n));
-    json_object_set_new (line, "text", job->tokenizer ? json_text (&t->text, err) : json_null ());
+    json_object_set_new (line, "text", job->use.tokens.tokenizer ? json_text (&t->text, err)
+                                                                 : json_null ());
     json_object_set_new (line, "tokens", json_ids (t->tokens.ids + n, more));
     if (job->options.log_probs) {
         json_object_set_new (line, "log_probs", json_numbers (t->log_prob + n, more));
@@ -164,7 +168,7 @@ static int print_plain (struct generate_job *job, size_t i, struct mg_error *err
     struct text_buffer valid = { 0 };
     double sum = 0;
 
-    if (job->tokenizer) {
+    if (job->use.tokens.tokenizer) {
         if (utf8_append_valid (&valid, t->text.data, t->text.size, err) < 0)
             return -1;
         fwrite (valid.data ? valid.data : "", 1, valid.size, stdout);
@@ -188,7 +192,7 @@ int generate_print (struct generate_job *job, struct mg_error *err)
     for (; job->printed < job->num_texts && job->text[job->printed].done; job->printed++) {
         if (job->text[job->printed].lost)
             return mg_error_set (err, ENOMEM, "prompt %zu: out of memory", job->printed);
-        if (job_rank (job->infer.session.job) != 0)
+        if (job_rank (job->use.infer.session.job) != 0)
             continue;
         if ((job->options.json ? print_json : print_plain) (job, job->printed, err) < 0)
             return -1;

@@ -1,4 +1,4 @@
-/* prompts.c - the tokenizer, and what texts begin with */
+/* prompts.c - what texts begin with, and the tokens that end them */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,33 +10,28 @@
 #include "cmd/generate/generate.h"
 #include "libcore/args/file.h"
 #include "libcore/base/parse.h"
-#include "libcore/infer/model_tokens.h"
 #include "libcore/text/json_text.h"
 
 enum { PROMPT_FILE_MAX = 1 << 28 };
 
-int generate_tokenizer (struct generate_job *job, struct mg_error *err)
+const struct token_buffer *generate_terminations (const struct generate_job *job)
 {
-    bool given = job->options.terminations.count > 0;
-    int32_t vocab = job->infer.config.model.config.vocab_size;
-    struct model_tokens tokens;
+    const struct token_buffer *given = &job->options.terminations;
 
-    if (model_tokens_find (&tokens, job->options.load, &job->infer.config.data, false, err) < 0)
-        return -1;
-    job->tokenizer = tokens.tokenizer;
-    job->first = tokens.first;
-    if (given)
-        free (tokens.ends.ids);
-    else
-        job->options.terminations = tokens.ends;
-    if (job->first < 0 && given)
-        job->first = job->options.terminations.ids[0];
-    for (size_t i = 0; given && i < job->options.terminations.count; i++) {
-        if (job->options.terminations.ids[i] >= vocab)
+    return given->count > 0 ? given : &job->use.tokens.ends;
+}
+
+int generate_check_tokens (const struct generate_job *job, struct mg_error *err)
+{
+    const struct token_buffer *given = &job->options.terminations;
+    int32_t vocab = job->use.infer.config.model.config.vocab_size;
+
+    for (size_t i = 0; i < given->count; i++) {
+        if (given->ids[i] >= vocab)
             return mg_error_set (err, EINVAL, "--termination-id %d, want 0 to %d",
-                                 (int)job->options.terminations.ids[i], (int)vocab - 1);
+                                 (int)given->ids[i], (int)vocab - 1);
     }
-    if (job->options.num_stops > 0 && !job->tokenizer)
+    if (job->options.num_stops > 0 && !job->use.tokens.tokenizer)
         return mg_error_set (err, EINVAL, "--stop wants a tokenizer: --tokenizer-type, or "
                              "tokenizer.json beside the weights");
     return 0;
@@ -58,20 +53,30 @@ static struct generate_text *add (struct generate_job *job, struct mg_error *err
     return more;
 }
 
+/* The token of an empty prompt; -1: none is known. */
+static int32_t first_token (const struct generate_job *job)
+{
+    const struct token_buffer *given = &job->options.terminations;
+
+    return job->use.tokens.first < 0 && given->count > 0 ? given->ids[0] : job->use.tokens.first;
+}
+
 /* The tokens of a prompt are there. */
 static int complete (struct generate_job *job, struct generate_text *t, struct mg_error *err)
 {
-    int64_t length = job->infer.given.generator.length, tokens = job->options.tokens;
+    int64_t length = job->use.infer.given.generator.length, tokens = job->options.tokens;
     size_t room = (size_t)(tokens < length ? tokens : length) + 1;
     size_t top = (size_t)job->options.top;
 
     if (token_buffer_reserve (&t->tokens, room, err) < 0)
         return -1;
     if (t->tokens.count == 0) {
-        if (job->first < 0)
+        int32_t first = first_token (job);
+
+        if (first < 0)
             return mg_error_set (err, EINVAL, "prompt %zu is empty, and no token is known that "
                                  "begins or ends a document", job->num_texts - 1);
-        t->tokens.ids[t->tokens.count++] = job->first;
+        t->tokens.ids[t->tokens.count++] = first;
     }
     t->num_prompt = t->tokens.count;
     room += t->num_prompt;
@@ -86,16 +91,17 @@ int generate_add_text (struct generate_job *job, const char *text, size_t size,
                        struct mg_error *err)
 {
     struct generate_text *t = add (job, err);
+    struct tokenizer *tokenizer = job->use.tokens.tokenizer;
 
     if (!t)
         return -1;
     t->has_prompt = true;
-    if (!job->tokenizer && size > 0)
+    if (!tokenizer && size > 0)
         return mg_error_set (err, EINVAL, "prompt %zu is a text, and there is no tokenizer: want "
                              "--tokenizer-type, tokenizer.json beside the weights, or tokens",
                              job->num_texts - 1);
     if (text_buffer_append (&t->prompt, text, size, err) < 0
-        || (size > 0 && tokenizer_encode (job->tokenizer, text, size, &t->tokens, err) < 0))
+        || (size > 0 && tokenizer_encode (tokenizer, text, size, &t->tokens, err) < 0))
         return -1;
     return complete (job, t, err);
 }

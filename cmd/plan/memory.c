@@ -94,7 +94,7 @@ static const struct cmd_option memory_options[] = {
     { .name = "return-log-probs",
       .help = "plan megatron generate with log probabilities of prompts", GENERATOR (scores) },
     { .name = "task", .arg = "TASK", .help = "plan megatron eval, whose memory is the same for "
-      "every task", .key = "task", .set = set_task },
+      "WIKITEXT103, PTB, PERPLEXITY, LAMBADA or HELLASWAG", .key = "task", .set = set_task },
     { .name = NULL },
 };
 

@@ -9,12 +9,10 @@
 #include <time.h>
 
 #include "cmd/cmd.h"
-#include "cmd/open_files.h"
+#include "cmd/inference.h"
 #include "cmd/option.h"
 #include "cmd/serve/http.h"
 #include "cmd/serve/keys.h"
-#include "libcore/infer/model_tokens.h"
-#include "libcore/infer/start.h"
 #include "libcore/serve/chat.h"
 #include "libcore/serve/engine.h"
 #include "libcore/serve/server.h"
@@ -32,18 +30,16 @@ static const char usage[]
       "types, devices and tokenizers.\n";
 
 struct serve_options {
-    const char *load, *model, *host, *key_file;
+    const char *model, *host, *key_file;
     bool no_key, no_scores;
     int port, connections, queue, logprobs, client_seconds, request_seconds, drain_seconds;
-    int requests;
-    int64_t length, rows, body_max, prompt_max;
+    int64_t body_max, prompt_max;
 };
 
 struct serve_job {
     struct serve_options options;
-    struct infer infer;
+    struct inference use;
     struct keys keys;
-    struct model_tokens tokens;
     /* Rank 0's, for the thread of the clients. */
     struct tokenizer *fork;
     struct model_tokens bare;
@@ -60,11 +56,9 @@ struct serve_job {
 
 /* --- options --- */
 
-#define AT(field) .at = offsetof (struct serve_options, field)
+#define AT(field) .at = offsetof (struct serve_job, options.field)
 
 static const struct cmd_option options[] = {
-    { .name = "load", .arg = "PATH", .help = "the trained model", .set = cmd_set_text, AT (load),
-      .required = true },
     { .name = "served-model-name", .arg = "NAME",
       .help = "the name by which clients call it (PATH)", .set = cmd_set_text, AT (model) },
     { .name = "host", .arg = "HOST", .help = "address to listen at (127.0.0.1)",
@@ -96,14 +90,6 @@ static const struct cmd_option options[] = {
     { .name = "drain-seconds", .arg = "N",
       .help = "for running requests to end, after SIGTERM (30)", .set = cmd_set_int,
       AT (drain_seconds), .max = 1 << 30 },
-    { .name = "inference-max-requests", .arg = "N", .help = "texts that share passes (8)",
-      .set = cmd_set_int, AT (requests), .min = 1, .max = GENERATOR_REQUESTS_MAX },
-    { .name = "inference-max-seq-length", .arg = "N",
-      .help = "positions of a text (those of the model, 2560 at most)", .set = cmd_set_int64,
-      AT (length), .min = 1, .max = INT32_MAX },
-    { .name = "inference-dynamic-batching-max-tokens", .arg = "N",
-      .help = "rows of a pass; longer prompts go in pieces (512)", .set = cmd_set_int64, AT (rows),
-      .min = 1, .max = INT32_MAX },
     { .name = NULL },
 };
 
@@ -115,36 +101,19 @@ static int check_utf8 (const char *option, const char *value, struct mg_error *e
     return at == size ? 0 : mg_error_set (err, EINVAL, "%s: byte %zu is not UTF-8", option, at + 1);
 }
 
-static int read_options (struct serve_options *o, int argc, char **argv, char **own, char **other,
-                         int *num_other, struct mg_error *err)
+/* Of struct inference_command. */
+static int check_options (void *arg, struct mg_error *err)
 {
-    const struct cmd_option_table table = { options, o };
-    int n;
+    struct serve_job *job = arg;
+    struct serve_options *o = &job->options;
 
-    *o = (struct serve_options){
-        .host = "127.0.0.1", .port = PORT, .connections = CONNECTIONS, .queue = QUEUE,
-        .logprobs = LOGPROBS, .client_seconds = CLIENT_SECONDS, .drain_seconds = DRAIN_SECONDS,
-        .requests = INFER_REQUESTS, .rows = INFER_ROWS, .body_max = BODY_MAX,
-    };
-    n = cmd_options_deal (&table, argc, argv, own, other, num_other);
-    if (cmd_options_read (&table, 1, n, own, err) < 0
-        || cmd_options_check (&table, 1, n, own, err) < 0)
-        return -1;
     if (o->no_key == (o->key_file != NULL))
         return mg_error_set (err, EINVAL, "want one of --api-key-file FILE and --no-api-key");
     if (!o->model)
-        o->model = o->load;
-    if (check_utf8 ("--load", o->load, err) < 0)
+        o->model = job->use.load;
+    if (check_utf8 ("--load", job->use.load, err) < 0)
         return -1;
     return check_utf8 ("--served-model-name", o->model, err);
-}
-
-static void print_help (void)
-{
-    const struct cmd_option_table table = { options, NULL };
-
-    fputs (usage, stdout);
-    cmd_options_help (&table, 1);
 }
 
 /* --- signals --- */
@@ -219,13 +188,14 @@ static void end (void *arg, int slot, bool stopped)
 /* Rank 0's tokenizers, for the thread of the clients. */
 static int make_tokenizers (struct serve_job *job, struct mg_error *err)
 {
-    const struct serve_options *o = &job->options;
+    const char *load = job->use.load;
+    struct tokenizer *tokenizer = job->use.tokens.tokenizer;
 
-    if (!(job->tokenizer_info = model_tokens_config (o->load, err))
-        || chat_find (&job->chat, o->load, job->tokenizer_info, err) < 0
-        || model_tokens_find (&job->bare, o->load, &job->infer.config.data, true, err) < 0)
+    if (!(job->tokenizer_info = model_tokens_config (load, err))
+        || chat_find (&job->chat, load, job->tokenizer_info, err) < 0
+        || model_tokens_find (&job->bare, load, &job->use.infer.config.data, true, err) < 0)
         return -1;
-    if (job->tokens.tokenizer && !(job->fork = tokenizer_fork (job->tokens.tokenizer, err)))
+    if (tokenizer && !(job->fork = tokenizer_fork (tokenizer, err)))
         return -1;
     if (job->fork && !json_object_get (job->tokenizer_info, "tokenizer_class"))
         json_object_set_new (job->tokenizer_info, "tokenizer_class",
@@ -237,20 +207,21 @@ static int make_tokenizers (struct serve_job *job, struct mg_error *err)
 static int make_server (struct serve_job *job, struct mg_error *err)
 {
     const struct serve_options *o = &job->options;
+    const struct infer *infer = &job->use.infer;
     struct server_config c = {
         .model = o->model,
-        .root = o->load,
+        .root = job->use.load,
         .started = time (NULL),
-        .generator = job->infer.generator,
-        .planned = job->infer.given.generator,
-        .vocab_size = job->infer.config.model.config.vocab_size,
+        .generator = infer->generator,
+        .planned = infer->given.generator,
+        .vocab_size = infer->config.model.config.vocab_size,
         .tokenizer = job->fork,
         .bare = job->bare.tokenizer,
         .texts = job->texts,
         .tokenizer_info = job->tokenizer_info,
         .chat = &job->chat,
-        .first = job->tokens.first,
-        .prompt_max = o->prompt_max > 0 ? o->prompt_max : job->infer.given.generator.length + 1,
+        .first = job->use.tokens.first,
+        .prompt_max = o->prompt_max > 0 ? o->prompt_max : infer->given.generator.length + 1,
         .queue_max = o->queue,
         .seconds_max = o->request_seconds,
     };
@@ -289,12 +260,13 @@ static int read_keys (struct serve_job *job, struct mg_error *err)
     return -1;
 }
 
-static int prepare (struct serve_job *job, struct mg_error *err)
+/* Of struct inference_command. */
+static int prepare (void *arg, struct mg_error *err)
 {
-    if (model_tokens_find (&job->tokens, job->options.load, &job->infer.config.data, false, err)
-        < 0)
-        return -1;
-    if (job_rank (job->infer.session.job) != 0)
+    struct serve_job *job = arg;
+
+    watch_signals ();
+    if (job_rank (job->use.infer.session.job) != 0)
         return 0;
     if (read_keys (job, err) < 0 || make_tokenizers (job, err) < 0 || make_server (job, err) < 0)
         return -1;
@@ -322,13 +294,6 @@ static int say_address (const struct serve_job *job, struct mg_error *err)
 
 /* --- serving --- */
 
-/* Agree with all ranks on a step that failed on this one or did not. */
-static int agree (struct serve_job *job, int rc, struct mg_error *err)
-{
-    job->infer.misused = rc < 0 && errno == EINVAL;
-    return accord_agree (&job->infer.session.accord, rc, err);
-}
-
 /* Let clients take their answers, and stop listening. */
 static void finish (struct serve_job *job, const char *why)
 {
@@ -344,23 +309,22 @@ static void finish (struct serve_job *job, const char *why)
     errno = saved_errno;
 }
 
-static int serve (struct serve_job *job, struct mg_error *err)
+/* Of struct inference_command. */
+static int serve (void *arg, struct mg_error *err)
 {
+    struct serve_job *job = arg;
     struct engine_config config = {
-        .generator = job->infer.generator, .job = job->infer.session.job,
-        .slots = job->options.requests, .ends = &job->tokens.ends,
+        .generator = job->use.infer.generator, .job = job->use.infer.session.job,
+        .tokenizer = job->use.tokens.tokenizer, .slots = job->use.requests,
+        .ends = &job->use.tokens.ends,
     };
     int rc;
 
-    infer_describe (&job->infer);
-    watch_signals ();
-    if (agree (job, prepare (job, err), err) < 0)
-        return -1;
-    if (agree (job, listen_for_clients (job, err), err) < 0) { // when nothing else can fail
+    // when nothing else can fail
+    if (inference_agree (&job->use, listen_for_clients (job, err), err) < 0) {
         finish (job, err->text);
         return -1;
     }
-    config.tokenizer = job->tokens.tokenizer;
     config.source = job->http ? &job->source : NULL;
     rc = say_address (job, err);
     if (rc == 0)
@@ -369,20 +333,13 @@ static int serve (struct serve_job *job, struct mg_error *err)
     return rc;
 }
 
-static int begin (struct serve_job *job, int argc, char **argv, struct mg_error *err)
+/* Of struct inference_command. */
+static void plan_generator (const void *arg, struct generator_config *config)
 {
-    const struct serve_options *o = &job->options;
-    const struct infer_config config = {
-        .program = "megatron serve",
-        .load = o->load,
-        .generator = { .requests = o->requests, .length = o->length, .rows = o->rows,
-                       .scores = !o->no_scores, .top = o->logprobs },
-        .argc = argc,
-        .argv = argv,
-        .errors = stderr,
-    };
+    const struct serve_options *o = &((const struct serve_job *)arg)->options;
 
-    return infer_start (&job->infer, &config, err);
+    config->scores = !o->no_scores;
+    config->top = o->logprobs;
 }
 
 static void clear (struct serve_job *job)
@@ -392,7 +349,7 @@ static void clear (struct serve_job *job)
     token_text_destroy (job->texts);
     tokenizer_destroy (job->fork);
     model_tokens_clear (&job->bare);
-    model_tokens_clear (&job->tokens);
+    inference_clear (&job->use);
     chat_clear (&job->chat);
     json_decref (job->tokenizer_info);
     keys_clear (&job->keys);
@@ -400,36 +357,23 @@ static void clear (struct serve_job *job)
 
 int cmd_serve (int argc, char **argv)
 {
-    char **own = calloc (2 * (size_t)argc + 2, sizeof (*own)), **other = own + argc + 1;
-    struct serve_job job = { .draining = false };
-    struct mg_error err = { "" };
-    int num_other = 0, status = 0;
+    static const struct inference_command command = {
+        .program = "megatron serve",
+        .usage = usage,
+        .options = options,
+        .check_build = http_check,
+        .check = check_options,
+        .plan = plan_generator,
+        .prepare = prepare,
+        .run = serve,
+    };
+    struct serve_job job = {
+        .options = { .host = "127.0.0.1", .port = PORT, .connections = CONNECTIONS, .queue = QUEUE,
+                     .logprobs = LOGPROBS, .client_seconds = CLIENT_SECONDS,
+                     .drain_seconds = DRAIN_SECONDS, .body_max = BODY_MAX },
+    };
+    int status = inference_run (&command, &job.use, &job, argc, argv);
 
-    for (int i = 1; i < argc; i++) {
-        if (strcmp (argv[i], "--help") == 0 || strcmp (argv[i], "-h") == 0) {
-            free (own);
-            print_help ();
-            return 0;
-        }
-    }
-    signal (SIGPIPE, SIG_IGN);
-    open_files_raise ();
-    if (!own) {
-        fprintf (stderr, "megatron serve: out of memory\n");
-        return 1;
-    }
-    if (read_options (&job.options, argc, argv, own, other, &num_other, &err) < 0) {
-        fprintf (stderr, "megatron serve: %s; see megatron serve --help\n", err.text);
-        status = 2;
-    } else if (http_check (&err) < 0) {
-        fprintf (stderr, "megatron serve: %s\n", err.text);
-        status = 2;
-    } else {
-        if (begin (&job, num_other, other, &err) < 0 || serve (&job, &err) < 0)
-            status = infer_report (&job.infer, &err);
-        infer_leave (&job.infer);
-    }
     clear (&job);
-    free (own);
     return status;
 }

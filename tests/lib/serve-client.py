@@ -337,6 +337,16 @@ def post(body, length=None):
             'Content-Length: %d\r\n\r\n%s' % (key, length or len(text), text))
 
 
+def answer_of(text):
+    """The first bytes of an answer; none if the connection is closed."""
+    s = raw('')
+    try:
+        s.sendall(text.encode('latin-1'))
+        return s.recv(200)
+    except ConnectionError:
+        return b''
+
+
 endless = dict(prompt='7 and', max_tokens=19000, ignore_eos=True, n=4)
 
 
@@ -406,6 +416,29 @@ def hostile(kind):
         return got == b'' or b' 400 ' in got or b' 404 ' in got or b' 401 ' in got
     if kind == 6:
         return ask('/v1/completions', {'prompt': [1e400, -1]})[0] == 400
+    if kind == 7:
+        return ask('/v1/completions', {'prompt': 'a', 'max_tokens': 10 ** 30})[0] == 400
+    if kind == 8:
+        return b'"error"' in answer_of(post('{"prompt": "\\ud800", "max_tokens": 1}'))
+    if kind == 9:
+        return ask('/v1/completions', b'{"prompt": "\xc3(\0"}')[0] == 400
+    if kind == 10: # heads are limited
+        return answer_of('GET /health HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n' % ('y' * 300000)) \
+            [:12] in (b'', b'HTTP/1.1 431', b'HTTP/1.1 413', b'HTTP/1.1 400')
+    if kind == 11:
+        return b' 405 ' in answer_of('BREW /v1/completions HTTP/1.1\r\nHost: x\r\n'
+                                     'Authorization: Bearer %s\r\n\r\n' % key)
+    if kind == 12:
+        return answer_of('POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n'
+                         'Content-Length: -5\r\n\r\n{}' % key)[:12] in (b'', b'HTTP/1.1 400')
+    if kind == 13: # the beginning of TLS
+        return answer_of('\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03' + 'r' * 64 + '\r\n\r\n') \
+            [:12] in (b'', b'HTTP/1.1 400')
+    if kind == 14: # a byte at a time
+        s = raw('')
+        for c in post({'prompt': 'a', 'max_tokens': 1}):
+            s.sendall(c.encode())
+        return b' 200 ' in s.recv(100)
     s = raw('POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n'
             'Transfer-Encoding: chunked\r\n\r\n' % key)
     try:
@@ -415,6 +448,9 @@ def hostile(kind):
         return s.recv(100)[:12] in (b'', b'HTTP/1.1 413')
     except OSError:
         return True
+
+
+KINDS = 16
 
 
 def alike(got, want):
@@ -446,8 +482,8 @@ def load(total):
                 i = queue.pop()
             try:
                 if i % 8 == 7:
-                    if not hostile(i // 8 % 8):
-                        wrong.append('hostile %d' % (i // 8 % 8))
+                    if not hostile(i // 8 % KINDS):
+                        wrong.append('hostile %d' % (i // 8 % KINDS))
                     continue
                 k = i % len(bodies)
                 while True:
