@@ -258,7 +258,7 @@ static const char *rule (int share, char text[60])
     return text;
 }
 
-/* What a site can do about a number that is too small. */
+/* The settings by which a site allows more tasks on a GPU. */
 static const char way_out[] = "tasks_per_gpu= or gpus=off in plugstack.conf";
 
 static int check_job (const struct gpus_request *r, const struct gpus_tasks *tasks, int share,
@@ -335,8 +335,8 @@ static int check_number (const struct gpus_request *r, const struct gpus_tasks *
     return 0;
 }
 
-/* True if the job may have more GPUs than its options name.  --exclusive is one way, a partition
- * of whole nodes another, which a command does not see; jobs there are wont to use --gres.
+/* True if the job may have more GPUs than its options name.  --exclusive is one way, a partition of
+ * whole nodes another, which a command does not see; jobs there usually use --gres.
  */
 static bool may_have_more (const struct gpus_request *r)
 {
@@ -404,8 +404,8 @@ static int64_t crowd (const struct gpus_tasks *tasks)
     return tasks->nodes > 0 ? divide_up (tasks->world, tasks->nodes) : 0;
 }
 
-/* How many of the tasks of a node --gpu-bind puts on one GPU, at least.  "single:N" is no such
- * promise: a task gets a GPU near its CPUs, which may be its own.
+/* Returns the least number of tasks of a node that --gpu-bind puts on one GPU.  "single:N" is no
+ * such promise: a task gets a GPU near its CPUs, which may be its own.
  */
 static int64_t bind_share (const struct gpus_request *r, const struct gpus_tasks *tasks)
 {
@@ -434,7 +434,7 @@ static int64_t bind_share (const struct gpus_request *r, const struct gpus_tasks
     return most;
 }
 
-/* An option puts so many tasks on one GPU. */
+/* Report that an option puts so many tasks on one GPU. */
 static int refuse_share (const struct gpus_request *r, enum gpus_option option, int64_t together,
                          int share, struct mg_error *err)
 {
