@@ -93,8 +93,8 @@ static bool read_streams (struct stream s[2], double end)
     return true;
 }
 
-/* The status of a child that has ended or is about to; -1 if the time is over.  Where this
- * process has been told to ignore SIGCHLD nobody knows the status: 127.
+/* The status of a child that has ended or is about to; -1 if the time is over.  If this process
+ * ignores SIGCHLD, the status is lost: 127.
  */
 static int wait_for (pid_t pid, double end)
 {

@@ -328,8 +328,8 @@ struct kern_expert_sort {
  * (part p, source s, expert e) has count[p stride_part + s stride_source + e] rows.  The wanted
  * order is [expert][part][source].
  *
- * Of each part only 'limit' rows from row 'begin' of the part on are there, the rest was received
- * in another round.  So there are at most parts limit rows.
+ * Only 'limit' rows of each part, from row 'begin' of the part on, are present.  The others were
+ * received in other rounds.  So there are at most parts limit rows.
  *
  * source[i] = the received row that is row i in the wanted order, row[j] = the row of received row
  * j in the wanted order: kern_row_gather with 'source' sorts, and with 'row' goes back.

@@ -60,7 +60,7 @@ static void write_order (const struct geometry *g, char *value, size_t n)
 
     value[0] = '\0';
     if (geometry_order (g, axis, NULL) < 0)
-        return; // not for a grid's geometry, which was checked
+        return; // cannot fail: the geometry of a grid has been checked
     for (int i = 0; i < MG_NUM_AXES && len < n; i++)
         len += snprintf (value + len, n - len, "%s%s", i ? "-" : "",
                          geometry_axis_name (axis[i]));

@@ -258,7 +258,7 @@ static const char *rule (int share, char text[60])
     return text;
 }
 
-/* What a site can do about a number that is too small. */
+/* The settings by which a site allows more tasks on a GPU. */
 static const char way_out[] = "tasks_per_gpu= or gpus=off in plugstack.conf";
 
 static int check_job (const struct gpus_request *r, const struct gpus_tasks *tasks, int share,
@@ -406,8 +406,8 @@ static int64_t crowd (const struct gpus_tasks *tasks)
     return tasks->nodes > 0 ? divide_up (tasks->world, tasks->nodes) : 0;
 }
 
-/* How many of the tasks of a node --gpu-bind puts on one GPU, at least.  "single:N" is no such
- * promise: a task gets a GPU near its CPUs, which may be its own.
+/* Returns the least number of tasks of a node that --gpu-bind puts on one GPU.  "single:N" is no
+ * such promise: a task gets a GPU near its CPUs, which may be its own.
  */
 static int64_t bind_share (const struct gpus_request *r, const struct gpus_tasks *tasks)
 {
@@ -436,7 +436,7 @@ static int64_t bind_share (const struct gpus_request *r, const struct gpus_tasks
     return most;
 }
 
-/* An option puts so many tasks on one GPU. */
+/* Report that an option puts so many tasks on one GPU. */
 static int refuse_share (const struct gpus_request *r, enum gpus_option option, int64_t together,
                          int share, struct mg_error *err)
 {

@@ -25,7 +25,7 @@
 
 enum { GETENV_LIMIT = 64 << 20 }; /* tasks per node of any step are shorter */
 
-/* Where a task stands; all of it from Slurm. */
+/* The place of a task in its step, as Slurm says it. */
 struct task {
     uint32_t job, step;  /* what MASTER_PORT is made from; the same in the whole step */
     uint32_t node;       /* index among the step's nodes */
@@ -201,8 +201,7 @@ static void check_master (spank_t sp, const struct task *t, const char *first,
     free (text);
 }
 
-/* What srun could not check: it does not know where the components of a heterogeneous step
- * will be.
+/* Check what srun cannot: srun does not know the nodes of the components of a heterogeneous step.
  */
 static int check_placement (const struct plugin *p, const struct task *t,
                             const struct grid *grid, struct mg_error *err)
@@ -244,7 +243,7 @@ static bool runs_on_cpu (spank_t sp)
 }
 
 /* GPUs of this node that the step has, which only Slurm's controller decides.  A step without GPUs
- * has no such variable.  What srun only warns of is not refused here.
+ * has no such variable.  If srun only warns of something, it is not refused here.
  */
 static int check_gpus (const struct plugin *p, spank_t sp, const struct task *t, bool strict,
                        struct mg_error *err)
@@ -335,7 +334,7 @@ void step_task_init (struct plugin *p, spank_t sp)
     g = p->options.geometry;
     if (task_read (sp, &t, &err) < 0)
         refuse (err.text, true);
-    // srun lets no such value pass; whoever went round it gets one line a step
+    // srun refuses such a value; a user who has bypassed srun's check gets one line a step
     if (options_error (&p->options))
         refuse (options_error (&p->options), t.first == 0);
     g.world = t.world;

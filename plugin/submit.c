@@ -34,10 +34,10 @@ static void fail (const char *text)
     exit (1);
 }
 
-/* Refuse a step that exists already.  An srun that made its own allocation takes both with
- * it when it ends.  Inside a job a step that was never launched would keep its CPUs until the
- * job's end, whoever asks for its end; so it is launched, its tasks leave before they become
- * the user's program, and submit_exit() tells the caller.
+/* Refuse a step that exists already.  If srun made the allocation itself, step and allocation end
+ * with srun.  Inside a job a step that was never launched would keep its CPUs until the job's end,
+ * whoever asks for its end; so it is launched, its tasks leave before they become the user's
+ * program, and submit_exit() tells the caller.
  */
 static void fail_step (struct plugin *p, const char *text)
 {
@@ -53,9 +53,9 @@ void submit_exit (const struct plugin *p)
         exit (1);
 }
 
-/* Options of the job reach us through Slurm's own variables.  In srun the MEGATRON_*
- * defaults are put into these too: they then travel to the nodes as options do, whatever
- * --export says, and the nodes need not trust what else is in a task's environment.
+/* Options of the job come through Slurm's own variables.  In srun the MEGATRON_* defaults are put
+ * into these too: they then travel to the nodes as options do, whatever --export says, and the
+ * nodes need not trust what else is in a task's environment.
  */
 void submit_init (struct plugin *p)
 {
@@ -160,9 +160,8 @@ static int check (const struct plugin *p, int world, struct mg_error *err)
     return rc;
 }
 
-/* The program's arguments, before anything is allocated.  Only what is certain: sizes that
- * may not fit the step are not what its tasks will get.  Warnings wait until the step is
- * known.
+/* Check the program's arguments before anything is allocated, if the sizes are certain: sizes that
+ * may not fit the step are not those of its tasks.  Warnings wait until the step is known.
  */
 static void check_program (const struct plugin *p, int world)
 {
@@ -406,8 +405,8 @@ static int step_world (spank_t sp)
     return 0;
 }
 
-/* Of a heterogeneous step srun calls once, with the program of whichever component was
- * first; what another one's arguments break is found when that program starts.
+/* For a heterogeneous step, srun calls this once, with the program of its first component.  Rules
+ * that the arguments of another component break are found when that component's program starts.
  */
 static void check_step_program (struct plugin *p, spank_t sp, int world)
 {

@@ -51,7 +51,7 @@ const struct cmd_option checkpoint_common_options[] = {
     { .name = NULL },
 };
 
-/* Which one of several in 'dir'. */
+/* Set the iteration of the latest checkpoint in 'dir'. */
 static int choose_iteration (const char *dir, int64_t *iteration, struct mg_error *err)
 {
     struct store_entry *entries;

@@ -20,7 +20,7 @@ struct merge_request {
     bool modes; /* --multimodal */
 };
 
-/* What the inputs have in common, and how much there is. */
+/* The element type and the totals of all inputs. */
 struct total {
     enum indexed_dtype dtype;
     bool modes;

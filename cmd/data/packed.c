@@ -255,7 +255,7 @@ bool data_packed_compressed (const struct data_packed *packed)
     return packed->ops != NULL;
 }
 
-/* For want of memory for a line, reading stops without an error of the stream. */
+/* If there is no memory for a line, reading stops, and the stream has no error. */
 int data_packed_check (struct data_packed *p, struct mg_error *err)
 {
     if (p->failed)

@@ -20,7 +20,7 @@ struct pipeline {
     struct data_writer *writer;
     struct data_pool *pool;
     struct progress progress;
-    int64_t written; /* bytes of input whose tokens are */
+    int64_t written; /* bytes of input whose tokens are written */
     bool broken;     /* a batch could not be taken back or written */
 };
 
@@ -104,8 +104,9 @@ static int drain_all (struct pipeline *r, struct mg_error *err)
     return rc;
 }
 
-/* A fault of the reader comes after those of what it read before, as the input has them,
- * however far the workers are. */
+/* Faults are reported in the order of the input: a fault of the reader comes after the faults of
+ * all that was read before it.
+ */
 static int read_sources (struct pipeline *r, struct mg_error *err)
 {
     const struct input_sink sink = {

@@ -118,7 +118,9 @@ static void clear_plan (struct split_plan *plan)
     free (plan->outputs);
 }
 
-/* Documents that lie before sequence 'at', those without a sequence that stand there included. */
+/* Returns the number of documents before sequence 'at', including those at this place that have no
+ * sequence.
+ */
 static size_t documents_before (const struct indexed *ix, size_t at)
 {
     size_t d = 0;

@@ -42,7 +42,7 @@ int launch_settle (const struct launch_place *place);
 /* A port of 127.0.0.1 that is free now.  -1 and errno if there is none. */
 int launch_find_port (void);
 
-/* What the ranks print, if it is labelled or goes to files. */
+/* The output of the ranks, if it is labelled or goes to files. */
 struct launch_output;
 
 /* NULL and a text on failure.  The directory is made if it is not there. */

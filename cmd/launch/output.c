@@ -24,7 +24,8 @@ enum {
 
 struct stream {
     int read_fd, write_fd; /* -1: none */
-    char *line;            /* [LINE_MAX_BYTES] what has come of a line; NULL: nothing yet */
+    char *line;            /* [LINE_MAX_BYTES] the part of a line that was read; NULL: nothing
+                            * yet */
     size_t len;
 };
 

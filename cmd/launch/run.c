@@ -98,7 +98,7 @@ static int start_watcher (struct run *run, struct mg_error *err)
 static void notify_watcher (const struct run *run, pid_t number)
 {
     if (run->watcher >= 0 && write (run->watcher, &number, sizeof (number)) < 0)
-        return; // it has gone; the ranks still end with this process by themselves
+        return; // the watcher has gone; the ranks still end when this process ends
 }
 
 /* --- starting --- */
@@ -110,7 +110,7 @@ static void __attribute__ ((noreturn)) become_rank (struct run *run, int rank, i
 
     setpgid (0, 0);
     prctl (PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid () != run->self) // it has gone before that
+    if (getppid () != run->self) // the launcher ended before prctl()
         _exit (1);
     setrlimit (RLIMIT_NOFILE, &run->files);
     run->place.rank = rank;
@@ -199,7 +199,7 @@ static void note_end (struct run *run, int rank, int how)
     run->left--;
     if (status == 0)
         return;
-    // what this command was told to pass on is no news
+    // a signal that this command has passed on is not reported
     if (!run->ending && !(run->passed && status == 128 + run->passed)) {
         if (WIFEXITED (how))
             fprintf (stderr, "megatron launch: rank %d has ended with status %d\n", rank, status);

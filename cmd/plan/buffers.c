@@ -179,7 +179,8 @@ static int copy_params (struct plan_buffers *b, const struct param *params, size
     return 0;
 }
 
-/* Ranks that share expert parameters: all that share dense ones, on another grid. */
+/* Ranks that share expert parameters are found like those that share dense ones, in the other grid.
+ */
 static int count_expert_ranks (struct buffers_request *r, const struct geometry *g,
                                struct mg_error *err)
 {

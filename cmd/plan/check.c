@@ -12,7 +12,7 @@
 #include "cmd/plan/plan.h"
 #include "libcore/topo/margs.h"
 
-/* What the command line describes. */
+/* The sizes and arguments on the command line. */
 struct checked {
     struct geometry geometry;
     struct margs args;
@@ -60,7 +60,7 @@ static void list_margs (struct cmd_option rows[MARG_NUM + 1])
     rows[n] = (struct cmd_option){ 0 };
 }
 
-/* Every rule: of the sizes, and, where these hold, of the model. */
+/* Check the rules of the sizes and, if these hold, the rules of the model. */
 static int check_rules (const struct checked *plan, geometry_report_f report, void *arg)
 {
     int count = geometry_check (&plan->geometry, report, arg);

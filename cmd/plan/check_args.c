@@ -102,7 +102,7 @@ static int check_tokens (const struct findings *f, struct mg_error *err)
     return train_edit_check_tokens (&c.data, err);
 }
 
-/* What a run checks of arguments that go together, in its order, on rank 0. */
+/* Check arguments against each other, as rank 0 of a run does and in the same order. */
 static int check_run (const struct findings *f, struct mg_error *err)
 {
     struct train *t;
@@ -172,7 +172,7 @@ static const struct {
 };
 enum { NUM_KINDS = sizeof (kinds) / sizeof (kinds[0]) };
 
-/* What a run says of a vocabulary that is smaller than the tokenizer's. */
+/* Report a vocabulary that is smaller than the tokenizer's, with the text of a run. */
 static void print_vocabulary (struct run_config *c)
 {
     char note[200];
@@ -249,7 +249,7 @@ static int check (struct findings *f, bool json, int argc, char **argv)
         return plan_refuse ("check", &f->args, &err);
     refused = args_others_check (&f->args.others, f->args.strict, &err) < 0;
     f->broken = json ? json_array () : NULL;
-    if (!refused) // rules would speak of half a model
+    if (!refused) // the rules cannot be checked on a part of a model
         check_rules (f);
     if (json)
         print_json (f, !refused && f->count == 0);

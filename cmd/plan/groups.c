@@ -14,7 +14,7 @@
 #include "libcore/base/parse.h"
 #include "libcore/topo/grid.h"
 
-/* Where the tables cut: members of a group, columns of a list of groups. */
+/* The most members of a group that are printed, and the widths of a list of groups. */
 enum { MOST_MEMBERS = 8, LIST_WIDTH = 38, LIST_WIDTH_NODES = 29 };
 
 struct groups_request {
@@ -145,7 +145,7 @@ static void print_json_kind (const struct grid *grid, enum group_kind kind,
     putchar (']');
 }
 
-/* Where the rank stands on every axis: BEFORE name AFTER number SEPARATOR ... */
+/* Print the rank's coordinates on every axis: BEFORE name AFTER number SEPARATOR ... */
 static void print_coords (const struct grid *grid, int rank, const char *separator,
                           const char *before, const char *after)
 {
@@ -165,7 +165,9 @@ static void print_coords (const struct grid *grid, int rank, const char *separat
                 grid_coord (grid, coords[i].expert, coords[i].axis, rank));
 }
 
-/* How many groups of each kind lie on several nodes; of one rank, the nodes of its groups. */
+/* Print the number of groups of each kind that lie on several nodes, or the nodes of the groups of
+ * one rank.
+ */
 static void print_json_nodes (const struct grid *grid, const struct groups_request *request)
 {
     const char *comma = "";
@@ -223,7 +225,7 @@ static void print_json (const struct grid *grid, const struct groups_request *re
     printf ("}\n");
 }
 
-/* The nodes behind a group's members. */
+/* Print the nodes of a group, after its members. */
 static void print_nodes (const struct group *group, const struct groups_request *request)
 {
     char nodes[60];

@@ -98,7 +98,7 @@ static void print_json (const struct stages *s)
     printf ("]\n");
 }
 
-/* What a stage has beside its layers. */
+/* Print what a stage has besides its layers. */
 static void print_rest (const struct stages *s, int r, int v)
 {
     const struct stage *stage = stages_at (s, r, v);

@@ -1,6 +1,7 @@
 /* loss_scale.c - megatron plan loss-scale: a loss scale through overflows
  *
- * The arguments are rows of megatron train's table, but for the factors, which it has none for.
+ * The arguments are rows of megatron train's table.  The factors are not: megatron train has no
+ * arguments for them.
  */
 
 #include <errno.h>
@@ -36,7 +37,7 @@ static int set_backoff (void *target, const struct cmd_option *option, const cha
     return parse_double (what, value, 0, 1, &((struct loss_scale_request *)target)->backoff, err);
 }
 
-/* What is done with 'count' iterations that are alike. */
+/* A function that is called for 'count' equal iterations. */
 typedef void (*series_f) (void *arg, bool overflow, int64_t count);
 
 /* Walk "0,1,0*1000": words between commas, a 1 for an overflow, each perhaps with how often. */

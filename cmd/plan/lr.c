@@ -12,8 +12,8 @@
 #include "libcore/base/parse.h"
 #include "libcore/train/config.h"
 
-/* Which of megatron train's arguments matter, in the order of --help, and what its help
- * would say wrongly here.
+/* The arguments of megatron train that matter, in the order of --help.  Some have a help of their
+ * own, where that of megatron train would be wrong.
  */
 static const struct {
     const char *name;
@@ -111,7 +111,7 @@ static void print_rows (const struct lr_request *r, const struct lr_config *lr,
         printf ("]\n");
 }
 
-/* What is missing, and what can be made up for. */
+/* Check that the arguments are enough, and complete them. */
 static int check_request (void *request, struct mg_error *err)
 {
     struct train_args *args = &((struct lr_request *)request)->args;

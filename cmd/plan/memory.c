@@ -113,7 +113,7 @@ void plan_memory_clear (struct plan_memory_row *row)
     passes_plan_clear (&row->graphs);
 }
 
-/* Copy what the plans have in memory of their own. */
+/* Copy the plans, with the arrays that they own. */
 static int keep (struct plan_memory_row *row, const struct memory_plan *plan,
                  const struct passes_plan *graphs, struct mg_error *err)
 {

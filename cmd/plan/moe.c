@@ -102,7 +102,7 @@ static void count_layers (const struct run_config *c, int64_t *layers)
     }
 }
 
-/* Of the last iterations, if batches grow. */
+/* Count the microbatches of an iteration: of the last one if batches grow. */
 static int count_microbatches (const struct run_config *c, int64_t *n, struct mg_error *err)
 {
     struct num_microbatches *batches
@@ -120,7 +120,7 @@ static int count_microbatches (const struct run_config *c, int64_t *n, struct mg
     return rc;
 }
 
-/* What one round takes, and so how many rounds there are. */
+/* Set the rows of a round and the number of rounds. */
 static void count_rounds (struct plan_moe *m, const struct model_moe *moe)
 {
     int64_t most = m->traffic.most_rows;

@@ -47,7 +47,9 @@ static void advise_order (struct plan_moe *m, struct geometry g)
                 best_order);
 }
 
-/* The least number of ranks on a node that is not less than now, or else the most below it. */
+/* Find the least possible number of ranks on a node that is at least the present number, or else
+ * the largest below it.
+ */
 static void advise_nodes (struct plan_moe *m, const struct geometry *g)
 {
     int size = geometry_etp (g) * g->ep, above, best = 0;

@@ -22,7 +22,7 @@ enum {
     TOP = 76,     /* of the first part */
     EDGE = 24,    /* right and bottom */
     HEAD = 26,    /* from a part's title to its columns' names */
-    NAMES = 14,   /* from these to the frames */
+    NAMES = 14,   /* from the columns' names to the frames */
     CELL = 58,    /* width of a rank, with the space around it */
     BOX = 54,
     LINE = 34,    /* height of a rank in a grid */

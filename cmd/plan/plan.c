@@ -240,7 +240,7 @@ int plan_refuse (const char *part, const struct train_args *args, const struct m
     return cmd_part_usage ("plan", part, args->others.refusal ? args->others.refusal : err->text);
 }
 
-/* What no model can do without. */
+/* Returns the first missing argument of those that every model needs; NULL: none is missing. */
 const char *plan_missing_argument (const struct train_args *args)
 {
     if (args->num_layers == TRAIN_UNSET)

@@ -13,7 +13,7 @@
 #include "cmd/plan/timeline.h"
 #include "libcore/base/parse.h"
 
-/* Passes of all ranks together: what is printed, checked and drawn has to be held. */
+/* The most passes of all ranks together, since all of them are held in memory. */
 enum { PASSES_MAX = 1 << 20 };
 
 enum { LINE_WIDTH = 79 };
@@ -112,7 +112,7 @@ static int print_order (const struct schedule_request *r, const struct sched_kin
     return 0;
 }
 
-/* What a run would refuse is told beside the order that there would be. */
+/* The order is printed even if a run would refuse it; "ok" is then false. */
 static int print_json (const struct schedule_request *r, const struct sched_kind *kind,
                        bool legal)
 {

@@ -1,8 +1,8 @@
 /* adamw.c - AdamW (formula in kernels.h)
  *
- * At most 32 bytes of memory a parameter, so memory is what it waits for.  Where all is
- * float32, one pass over it; else chunks are widened into float32 arrays, updated there and
- * narrowed.
+ * At most 32 bytes of memory a parameter, so memory is what it waits for.  If all arrays are
+ * float32, one pass reads and writes them.  Else chunks are widened into float32 arrays, updated
+ * there and narrowed.
  */
 
 #include <math.h>
@@ -14,7 +14,7 @@ struct scalars {
     float beta1, beta2, rest1, rest2, decay, step, root, eps, scale;
 };
 
-/* What an update works on, and how much of it. */
+/* The operands of an update, and their number of elements. */
 struct adamw_part {
     int64_t n;
     float *param, *m, *v;

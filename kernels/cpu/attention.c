@@ -2,9 +2,9 @@
  *
  * One task is a panel: some blocks of queries that use the same kv head.  A panel goes through the
  * blocks of keys and keeps, for every query, the largest score m so far, l = sum e^(score - m) and
- * o = sum e^(score - m) v; a larger m rescales l and o (Milakov, Gimelshein 2018; Dao et
- * al. 2022).  A sink is in m and l from the start.  A block of keys is copied once for all
- * queries of a panel.  What happens to a query does not depend on the other ones of its panel.
+ * o = sum e^(score - m) v; a larger m rescales l and o (Milakov, Gimelshein 2018; Dao et al.
+ * 2022).  A sink is in m and l from the start.  A block of keys is copied once for all queries of a
+ * panel.  The result of a query does not depend on the other queries of its panel.
  */
 
 #include <math.h>
@@ -85,7 +85,7 @@ VEC_INLINE vf find_largest (const float *s, int64_t count, vf before)
 }
 
 /* Scores to probabilities relative to m, after m and l have taken the pair in.  shrink[query] is
- * what o is to be multiplied by.
+ * the factor by which o must be multiplied.
  */
 VEC_INLINE void soften (const struct flash_pair *pair, struct work *w, struct lane *lane,
                         float *shrink, const bool drop)

@@ -5,13 +5,13 @@
  * dv = sum_q z p dout  (Dao et al. 2022).  The probability of a sink is e^(sink - lse), and its
  * dp is 0: dsink = - sum_q e^(sink - lse) delta.
  *
- * A pair is a block of queries with some keys of one block (flash_pair).  Where there
- * are kv heads enough for all threads, a task is one kv head, and each pair is formed
- * once (5 products).  Else there are two rounds, tasks being blocks of queries (dq),
- * then blocks of keys (dk, dv), and each pair is formed twice (7 products).  Some blocks, a
- * panel, are gone through together, so that what they share is loaded once.  Whatever the
- * division, the same terms are added in the same order, so the result does not depend on it or on
- * the number of threads.
+ * A pair is a block of queries with some keys of one block (flash_pair).  If there are enough kv
+ * heads for all threads, a task is one kv head, and each pair is formed once (5 products).  Else
+ * there are two rounds: the tasks of the first are blocks of queries (dq), those of the second
+ * blocks of keys (dk, dv).  Each pair is then formed twice (7 products).  Some blocks, a panel, are
+ * gone through together, so that what they share is loaded once.  Whatever the division, the same
+ * terms are added in the same order, so the result does not depend on it or on the number of
+ * threads.
  */
 
 #include <math.h>
@@ -327,7 +327,7 @@ static void load_block (const struct backward_job *job, int64_t block, bool all,
     }
 }
 
-/* The lanes of a panel against all keys: dq; and, if 'all', what they add to dk and dv. */
+/* Form dq of a panel's lanes from all keys.  If 'all', also add to dk and dv. */
 static void go_through_keys (const struct backward_job *job, bool all, struct work *w)
 {
     size_t size = (size_t)(job->plan.a.head_dim * BQ) * sizeof (float);
@@ -376,7 +376,7 @@ static void do_queries (const struct backward_job *job, int64_t entry, int64_t h
     go_through_keys (job, false, &w);
 }
 
-/* What one block of queries adds to dk and dv of 'count' blocks of keys from 'first' on. */
+/* Add the terms of one block of queries to dk and dv of 'count' blocks of keys from 'first' on. */
 static void go_through_panel (const struct backward_job *job, int64_t entry, int64_t head,
                               int64_t q_block, int64_t first, int64_t count, struct work *w)
 {
@@ -420,7 +420,7 @@ static void do_keys (const struct backward_job *job, int64_t entry, int64_t kv_h
         store_dk_dv (job, entry, kv_head, first + i, &w, i * BK);
 }
 
-/* delta of one head, and what the head adds to dsink. */
+/* Form delta of one head, and the head's term of dsink. */
 VEC_INLINE void do_delta (const struct backward_job *job, int64_t entry, int64_t head,
                           const enum mg_dtype type)
 {

@@ -23,7 +23,7 @@ enum {
     COLS = 4,   /* vectors of a row of v that are added together */
 };
 
-/* What a head knows after some blocks. */
+/* The state of a head after some blocks. */
 struct one_head {
     float *q; /* [head_dim], whole vectors that end with zeros: the query times scale log2 e */
     float *o; /* [head_dim_v], whole vectors */
@@ -79,7 +79,7 @@ static int64_t v_row (const struct one_task *t, int64_t key)
     return t->v + key * t->a->v_stride_s;
 }
 
-/* Have a row of 'cols' elements from element 'at' of 'x' on brought into the second-level cache. */
+/* Prefetch the 'cols' elements of 'x' from element 'at' on into the second-level cache. */
 VEC_INLINE void fetch (const void *x, int64_t at, int64_t cols, const enum mg_dtype type)
 {
     const char *row = (const char *)x + (size_t)at * cpu_size (type);
@@ -88,7 +88,7 @@ VEC_INLINE void fetch (const void *x, int64_t at, int64_t cols, const enum mg_dt
         __builtin_prefetch (row + i, 0, 2);
 }
 
-/* Partial sums of the scores of ROWS keys.  Behind the last key, rows are as that of the last. */
+/* Partial sums of the scores of ROWS keys.  Rows behind the last key repeat the last key. */
 VEC_INLINE void add_rows (const struct one_task *t, const float *q, int64_t key, vf sum[ROWS],
                           const enum mg_dtype type)
 {
@@ -172,8 +172,8 @@ static float find_largest (const float *score, int64_t count, float before)
     return before;
 }
 
-/* Scores to probabilities relative to m, after m and l have taken the block in.  Returns what o is
- * to be multiplied by.
+/* Scores to probabilities relative to m, after m and l have taken the block in.  Returns the factor
+ * by which o must be multiplied.
  */
 static float soften (struct one_task *t, struct one_head *head, int64_t count)
 {

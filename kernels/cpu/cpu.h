@@ -80,8 +80,8 @@ struct cpu {
 /* Compilation 'i', the best first, whether usable or not; NULL from the last on. */
 const struct cpu_isa *cpu_isa_get (size_t i);
 
-/* Who multiplies matrices: our own loops; a library, for what it is good at on this machine;
- * a library, for all types that it knows.
+/* The code that multiplies matrices: our own loops; a library for products that it computes fast on
+ * this machine, else our loops; a library for all types that it knows.
  */
 enum cpu_library { CPU_NO_LIBRARY, CPU_LIBRARY, CPU_LIBRARY_ALWAYS };
 

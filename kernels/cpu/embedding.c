@@ -223,7 +223,7 @@ VEC_INLINE void position_bwd_chunk (const struct kern_position_bwd *a, int64_t r
         add (sum, a->dx, first, n, type);
 }
 
-/* Rows 'row' to 'end', which are of position row / batch, as no other row is. */
+/* Rows 'row' to 'end', which are all rows of one position. */
 static void position_bwd_rows (const struct kern_position_bwd *a, int64_t row, int64_t end)
 {
     int64_t position = entry_of (&a->entry, &a->dropout, row) * a->cols;
@@ -239,8 +239,8 @@ static void position_bwd_rows (const struct kern_position_bwd *a, int64_t row, i
     }
 }
 
-/* Positions that come in any order: dx first, then tokens are added by the ids that their
- * positions are.
+/* Positions in any order: dx is formed first.  Then its rows are added to the table as rows of
+ * tokens are, with positions in place of ids.
  */
 static struct kern_embedding_bwd as_tokens (const struct kern_position_bwd *a)
 {

@@ -39,14 +39,16 @@ enum { LOOPS_COLS = CPU_BLOCK_COLS, COLS = 256, NARROW_COLS = 128, MAX_COPIED = 
  */
 enum { LARGE_ROWS = 2048, LARGE_COLS = 1024, SHARE = 2 };
 
-/* Blocks: multiples of the step, and last a whole tile in its place; of KERN_EXPERT_WGRAD, whether
- * the product is added.
+/* The number of sizes of blocks: multiples of the step; the last size is a whole tile.  With
+ * KERN_EXPERT_WGRAD the size says whether the product is added.
  */
 enum { SIZES = ROWS / WIDE_STEP + 1 };
 
 enum way { LOOPS, SINGLE, BLOCKS };
 
-/* Experts before which the tiles are noted at most, so that a task finds its expert soon. */
+/* The most experts for which the number of tiles before them is stored, so that a task finds its
+ * expert soon.
+ */
 enum { MARKS = 512 };
 
 struct expert_job {

@@ -116,7 +116,7 @@ size_t cpu_expert_chunks_scratch (const struct kernels *k, const struct kern_exp
     return (size_t)a->experts * sizeof (int64_t);
 }
 
-/* Of 'count' rows from row *at of the part on, those that are there. Moves *at behind the chunk. */
+/* Returns how many of the 'count' rows from row *at on are in the part.  Adds 'count' to *at. */
 static int64_t clip (const struct kern_expert_chunks *a, int64_t *at, int64_t count)
 {
     int64_t first = *at > a->begin ? *at - a->begin : 0, last = *at + count - a->begin;

@@ -205,8 +205,8 @@ void flash_ahead_fetch (struct flash_ahead *ahead)
     ahead->row += ahead->count;
 }
 
-/* Set lead and end: the queries between the leading and the last vectors whose queries all see
- * no key of positions min .. max.
+/* Set lead and end so that queries before lead and from end on see no key of positions min .. max.
+ * Both are multiples of a vector's length.
  */
 static void leave_out (const struct flash_queries *q, int32_t min, int32_t max,
                        struct flash_pair *pair)

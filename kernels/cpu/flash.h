@@ -35,7 +35,7 @@ struct flash_plan {
     int32_t *keys;     /* [entries][k_blocks][2]: lowest, highest */
 };
 
-/* What queries of a block see: keys from position 'low' to position 'high'. */
+/* The keys that queries of a block see: those from position 'low' to position 'high'. */
 struct flash_range {
     int32_t min_low, max_low, min_high, max_high;
 };

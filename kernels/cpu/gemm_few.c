@@ -36,7 +36,7 @@ struct partial {
 };
 
 /* Part of B: rows col .. col + cols - 1, elements l .. l + depth - 1.  'left' is the number of rows
- * from 'col' on: those that are missing are as the last one.
+ * from 'col' on.  The last row takes the place of rows that are missing.
  */
 struct few_part {
     int64_t col, left, l, depth;
@@ -63,14 +63,15 @@ VEC_INLINE int64_t row_of (const struct kern_gemm *a, const struct few_part *p, 
     return (p->col + cpu_min (c, p->left - 1)) * a->ldb;
 }
 
-/* What is fetched while a part meets some rows of A: of every 'turns'-th vector, from vector 'turn'
- * on, those elements that are AHEAD bytes further in the row.  Behind the end of a row follows the
- * row for the column that is COLS further.
+/* The elements to prefetch while a part is multiplied by some rows of A: those that are AHEAD bytes
+ * further in the row, for every 'turns'-th vector from vector 'turn' on.  At the end of a row, the
+ * row of the column that is COLS further follows.
  */
 struct few_ahead {
     int64_t turn, turns;
-    int64_t here; /* elements of the part whose further ones are in the same rows */
-    int64_t same[COLS], next[COLS]; /* from an element of the part on: in the same row, behind it */
+    int64_t here; /* elements of the part whose prefetched elements are in the same rows */
+    int64_t same[COLS], next[COLS]; /* offsets from an element of the part: in the same row, in
+                                     * the row behind it */
 };
 
 VEC_INLINE void set_ahead (const struct kern_gemm *a, const struct few_part *p, int64_t turn,
@@ -136,9 +137,7 @@ VEC_INLINE void add_rows (const struct few *f, const struct few_part *p, int64_t
             out[r][c] = sum[r][c];
 }
 
-/* The part that follows in the order in which a thread takes them.  Behind the last one,
- * no rows are left.
- */
+/* The next part of the thread.  It has no rows if 'p' is the thread's last part. */
 static struct few_part next_part (const struct kern_gemm *a, const struct few_part *p)
 {
     struct few_part next = *p;

@@ -10,8 +10,8 @@
  * one thread: that costs about 4% (256 rows, layers of 768 to 50304 features) and the result does
  * not depend on the number of threads.
  *
- * Where the processor has no products of a 16-bit type, oneDNN emulates them, six times
- * slower than in float32; cpu_gemm_ref() is left to do these.
+ * If the processor has no products of a 16-bit type, oneDNN emulates them, six times slower than in
+ * float32. cpu_gemm_ref() computes these products.
  */
 
 #include <errno.h>
@@ -26,8 +26,8 @@ enum { ARGS = 5 }; /* of an execution: a, b, c, scratch, bias */
 
 enum { BLOCK_ROWS = 256, BLOCK_COLS = 128 }; /* of C, with 16-bit types */
 
-/* What a primitive depends on. Compared as bytes, so without holes.  k is CPU_ANY_DEPTH if the
- * primitive learns it when it is run.
+/* The properties that a primitive depends on.  They are compared as bytes, so the struct has no
+ * holes.  k is CPU_ANY_DEPTH if the primitive learns it when it is run.
  */
 struct key {
     int64_t m, n, k, lda, ldb, ldc;

@@ -1,15 +1,15 @@
 /* gemm_ref.c - matrix product without a library
  *
- * C is cut into blocks, one task each.  A task goes through k in steps of KC, converts the
- * parts of A and B that it needs to float, into memory of its own, and multiplies them with
- * cpu_tile(); the block is rounded when it is done.  Of B there is one strip at a time, as
- * wide as the tile and short enough for the first-level cache, and all rows of A pass by.
+ * C is cut into blocks, one task each.  A task goes through k in steps of KC, converts the parts of
+ * A and B that it needs to float, into memory of its own, and multiplies them with cpu_tile(); the
+ * block is rounded when it is done.  B is used in strips, each as wide as the tile and short enough
+ * for the first-level cache.  A strip is multiplied by all rows of A.
  *
  * Every element of C is one sum, from l = 0 on, whatever block it lies in: the cut follows
  * the number of threads, and the result does not depend on it.
  *
- * Every block converts its rows of A and its columns of B.  With the largest blocks that
- * takes a tenth of the time: an element of A or B as long as WIDEN multiplications.
+ * Every block converts its rows of A and its columns of B.  With the largest blocks that takes a
+ * tenth of the time: converting an element takes as long as WIDEN multiplications.
  */
 
 #include "kernels/cpu/cpu.h"
@@ -201,7 +201,7 @@ static void multiply (const struct kern_gemm *a, const struct cut *cut, const st
                    w->c + r * cut->cols);
 }
 
-/* Of a block: all of C. */
+/* A single block, which is all of C. */
 static struct cut cut_one (const struct kern_gemm *a)
 {
     return (struct cut){ a->m, parts (a->n, VEC) * VEC, 1, 1,

@@ -21,7 +21,7 @@ static inline int64_t row_at (const struct kern_rows *rows, int64_t row, int64_t
     return row / rows->inner * rows->stride_outer + row % rows->inner * rows->stride_inner;
 }
 
-/* What a column is multiplied by. */
+/* Returns the factors of columns: the weight, or 1 plus the weight. */
 VEC_INLINE vf factor (const void *weight, bool one_plus, int64_t col, int64_t left,
                       const enum mg_dtype type)
 {

@@ -46,7 +46,7 @@ VEC_INLINE void philox_vec (uint64_t key, uint32_t x, vu y, uint64_t z, vu out[4
         out[i] = (vu)((first[i] & 0xffffffff) | second[i] << 32);
 }
 
-/* What dropout multiplies by: 0 where the value is below the threshold, else 'scale'. */
+/* The factors of dropout: 0 if the value is below the threshold, else 'scale'. */
 struct philox_drop {
     uint32_t threshold;
     float scale;

@@ -28,7 +28,7 @@ size_t cpu_router_sinkhorn_scratch (const struct kernels *k, const struct kern_r
            * sizeof (double);
 }
 
-/* A round's d0 and sums of a part. */
+/* Compute d0 of a round for a part of the rows, and the part's sums. */
 static void run_part (const struct kern_router_sinkhorn *a, const struct sinkhorn_plan *p,
                       int64_t part)
 {
@@ -210,7 +210,9 @@ int cpu_router_bias (const struct kernels *k, const struct kern_router_bias *a,
 
 /* --- capacity --- */
 
-/* By expert: where its choices begin, [experts + 1]; the choices, by token; a probability each. */
+/* The choices of each expert: begin[experts + 1] has the first, 'list' the choices in the order of
+ * tokens, 'prob' their probabilities.
+ */
 struct choices {
     int64_t *begin;
     double *prob;
@@ -261,8 +263,8 @@ static double prob_of (const struct kern_router_capacity *a, int32_t choice)
     return p == p ? p : -INFINITY;
 }
 
-/* Drop the choices that are less probable than the last one that is kept.  Of those that are as
- * probable as it, drop as many as are too many.
+/* Drop the choices that are less probable than the last one that is kept.  If more choices than the
+ * capacity remain, drop the surplus from those that are as probable as the last one.
  */
 static void limit_expert (const struct kern_router_capacity *a, const struct choices *s, int64_t e)
 {

@@ -235,8 +235,8 @@ VEC_INLINE void vec_put_bits (void *p, int64_t i, vh x, int64_t left)
         memcpy (half, &x, (size_t)left * sizeof (*half));
 }
 
-/* Of an array of 'type', a constant where speed counts: code for one type is left of the
- * choice then.
+/* Elements of an array of 'type'.  Where speed counts, 'type' is a constant, and the compiler keeps
+ * the code for this type alone.
  */
 VEC_INLINE vf vec_get (const void *p, int64_t i, int64_t left, const enum mg_dtype type)
 {

@@ -1,7 +1,7 @@
 /* adamw.cu - AdamW (formula in kernels.h)
  *
- * Where all is float32, a thread has a pack of each array; else it has one element, which it reads
- * and writes in the way that the element is stored.
+ * If all arrays are float32, a thread has a pack of each array.  Else a thread has one element,
+ * which it reads and writes in the way that the element is stored.
  */
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* attention.cu - attention forward: a block of queries at a time, and tiles of keys
  *
- * Of each query, m is the largest score so far and l the sum of e^(score - m) (Dao et al. 2022).  A
- * sink is in m and l from the start.
+ * For each query, m is the largest score so far and l the sum of e^(score - m) (Dao et al. 2022).
+ * A sink is in m and l from the start.
  */
 
 #include <math.h>
@@ -12,7 +12,7 @@ struct running {
     float m, l, most;
 };
 
-/* Weights of a tile's scores into p; returns what earlier results shrink by. */
+/* Write the weights of a tile's scores to p.  Returns the factor of earlier results. */
 static __device__ inline float soften (const struct kern_attention_fwd &a, struct running *run,
                                        const float (&score)[FLASH_EACH],
                                        const float (&factor)[FLASH_EACH], float *p)

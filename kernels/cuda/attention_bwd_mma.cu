@@ -79,7 +79,7 @@ static __device__ inline void fetch (const struct kern_attention_fwd &a, const s
 struct tile {
     int64_t head;
     int first;
-    bool is_full; /* there is no pair that is not visible */
+    bool is_full; /* every pair is visible */
 };
 
 template <enum form FORM, typename T, int D, int DV_COLS, int TILE>
@@ -143,7 +143,7 @@ static __device__ inline struct rows rows_of (const struct kern_attention_fwd &a
     return r;
 }
 
-/* What the block's rows see or are seen by. */
+/* The bounds of what the block's queries see, or of the positions of its keys. */
 struct reach {
     struct flash_bounds queries; /* of blocks of queries */
     int low, high;               /* positions of a block of keys */
@@ -324,7 +324,7 @@ static __device__ inline void backward (const struct kern_attention_fwd &a,
                a.head_dim_v, g.accumulate, 1, of_second);
 }
 
-/* Rows of the block's side in blocks, and the heads that have them. */
+/* The number of blocks of rows (of keys or of queries, whichever a block owns). */
 template <enum form FORM>
 static __host__ __device__ inline int64_t blocks_of (const struct kern_attention_fwd &a)
 {
@@ -388,7 +388,7 @@ static int launch_all (const struct cuda_call *call, const struct kern_attention
     }
 }
 
-/* Of the kernel that needs most: one for dk. */
+/* Shared memory of the kernel that needs most: a kernel for dk. */
 template <typename T, int D, int DV_COLS, int TILE> static constexpr size_t shared_bytes ()
 {
     return sizeof (struct memory<DK, T, D, DV_COLS, TILE>);

@@ -4,7 +4,7 @@
  * all keys of a tile, so that scores, softmax and sums stay in registers.  While a tile of keys is
  * used, the next one that some query of the block sees arrives in the other buffer.
  *
- * Of each query, m is the largest score so far times log2 e, and l the sum of 2^(score log2 e - m)
+ * For each query, m is the largest score so far times log2 e, and l the sum of 2^(score log2 e - m)
  * over the keys of the thread.
  */
 
@@ -59,8 +59,8 @@ static __device__ inline struct rows begin_rows (const struct kern_attention_fwd
     return r;
 }
 
-/* Products become scores, over flash_mma_scale(): minus infinity where a query does not see.
- * 'query' has those of the warp.
+/* Turn products into scores divided by flash_mma_scale(): minus infinity if the query does not see
+ * the key.  'query' has the queries of the warp.
  */
 template <typename T, int COUNT>
 static __device__ inline void mask (const struct kern_attention_fwd &a,

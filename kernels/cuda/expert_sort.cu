@@ -87,7 +87,7 @@ static __device__ inline int64_t wanted_row (const struct kern_expert_sort &a, i
     return row < begin ? 0 : min (row - begin, limit);
 }
 
-/* What an expert has, and what a rank has. */
+/* Store the number of rows of each expert and of each rank. */
 __global__ void __launch_bounds__ (CUDA_THREADS)
     store_counts (struct kern_expert_sort a, struct sorted s)
 {

@@ -150,7 +150,7 @@ static __device__ inline float flash_score (const struct kern_attention_fwd &a, 
     return score;
 }
 
-/* What dropout multiplies the weight of a pair by. */
+/* The factor of dropout for the weight of a pair. */
 struct flash_dropout {
     uint64_t key, sample;
     uint32_t threshold;

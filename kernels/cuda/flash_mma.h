@@ -47,7 +47,7 @@ static __device__ inline bool flash_mma_sees (int low, int high, int position)
     return low <= position && position <= high;
 }
 
-/* What scores of flash_mma_score() are multiplied by. */
+/* Returns the factor by which scores of flash_mma_score() must be multiplied. */
 static __device__ inline float flash_mma_scale (const struct kern_attention_fwd &a)
 {
     return a.dtype == MG_FLOAT16 && a.coeff > 0 ? 1 : (float)a.scale;

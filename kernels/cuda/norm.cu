@@ -105,7 +105,7 @@ __global__ void __launch_bounds__ (CUDA_THREADS) norm_fwd (struct kern_norm_fwd 
     }
 }
 
-/* Where the sum of a column is: element i of pack p at p * pack + i * element. */
+/* The place of a column's sum: element i of pack p is at p * pack + i * element. */
 struct sums {
     float *dweight, *dbias;
     int64_t pack, element;

@@ -99,7 +99,7 @@ static __device__ inline void cuda_row_bits (const struct cuda_row &row, int64_t
     }
 }
 
-/* What dropout of [tokens, cols] multiplies by, on one row. */
+/* The factors of dropout of [tokens, cols] on one row. */
 struct cuda_dropout {
     struct cuda_row row;
     uint32_t threshold;

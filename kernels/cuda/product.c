@@ -31,7 +31,7 @@ struct product {
 
 struct cuda_products {
     cublasLtHandle_t handle;
-    pthread_mutex_t lock; /* of the list, and of a product while it is enqueued */
+    pthread_mutex_t lock; /* guards the list, and a product while it is enqueued */
     struct product *bucket[NUM_BUCKETS];
 };
 
@@ -248,7 +248,7 @@ static int convert_bias (struct run *r, const struct cuda_call *call, const stru
     return cuda_convert (call, &bias, err);
 }
 
-/* C between its own type and the float32 sums. */
+/* Convert C to the float32 sums, or the sums to C. */
 static int convert_c (const struct run *r, const struct cuda_call *call, const struct kern_gemm *a,
                       bool to_sums, struct mg_error *err)
 {

@@ -79,7 +79,9 @@ int cuda_col_sum (const struct cuda_call *call, const struct kern_col_sum *a, st
 
 /* --- sums of arrays --- */
 
-/* What a sum is made of: 'next' adds an element, 'join' adds two sums, 'result' is stored. */
+/* The functions that make a sum: 'next' adds an element, 'join' adds two sums, 'result' returns
+ * the stored value.
+ */
 struct squares {
     typedef double sum;
     typedef double out;

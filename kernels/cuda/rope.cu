@@ -7,7 +7,7 @@
 #include "kernels/cuda/number.h"
 #include "kernels/cuda/philox.h"
 
-/* Where unit i of a call is: the first element of its head, and its row of the table. */
+/* The place of unit i of a call: the first element of its head, and its row of the table. */
 struct place {
     int64_t head, pack;
     const float *table;

@@ -27,7 +27,9 @@ size_t cuda_col_sum_scratch (const struct kern_col_sum *a)
     return (size_t)(cuda_col_groups (a->rows) * a->cols) * sizeof (float);
 }
 
-/* Of the bias gradient, which a plan cannot know of. */
+/* Scratch memory of the bias gradient.  It is always counted, since a plan does not know whether
+ * there is a bias.
+ */
 size_t cuda_bias_dropout_add_bwd_scratch (const struct kern_bias_dropout_add_bwd *a)
 {
     const struct kern_col_sum sum = { .rows = a->rows, .cols = a->cols };
@@ -107,7 +109,7 @@ size_t cuda_router_quantile_scratch (const struct kern_router_quantile *a)
     return cuda_part_bytes (a->tokens, sizeof (double));
 }
 
-/* Where the list of each expert begins and ends; the lists. */
+/* Two arrays with the begin and end of each expert's list, and the lists. */
 size_t cuda_router_capacity_scratch (const struct kern_router_capacity *a)
 {
     return 2 * cuda_part_bytes (a->experts, sizeof (uint32_t))

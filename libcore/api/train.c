@@ -195,7 +195,7 @@ int mg_train_setup (struct mg_train *train, struct mg_error *err)
     return rc;
 }
 
-/* Is there a run that has been set up? */
+/* True if there is a run that has been set up. */
 static bool is_set_up (const struct mg_train *train)
 {
     return train && (train->state == READY || train->state == DONE);
@@ -228,7 +228,9 @@ static struct train_call call_of (const char *name, const char *text, int64_t nu
     return call;
 }
 
-/* Can the call be made at all?  Where there is no job to agree in, the rank fails alone. */
+/* Check that the call can be made at all.  If there is no job in which ranks could agree, the rank
+ * fails alone.
+ */
 static int check_call (const struct mg_train *train, const char *name, struct mg_error *err)
 {
     if (!train)
@@ -527,7 +529,7 @@ struct transfer {
     int64_t count;
 };
 
-/* Is the program's memory as large as it must be, and can all values be written? */
+/* Check that the program's memory has the right size, and that all values can be written. */
 static int check_values (const struct mg_train *train, const struct transfer *x,
                          const struct state_tensor *t, struct mg_error *err)
 {

@@ -62,7 +62,7 @@ static bool is_yarn (const struct model_config *c)
     return model_rotates (c) && c->rope.scaling == ROPE_YARN;
 }
 
-/* The softmax of latents is scaled by YaRN's factors nevertheless. */
+/* Models with latents always have YaRN's factors, since these scale the softmax, too. */
 static bool is_scaled (const struct model_config *c)
 {
     return c->latent.on || is_yarn (c);

@@ -158,7 +158,7 @@ static void print_word (const char *word, int len, FILE *out)
         fputc ((unsigned char)word[i] < ' ' || word[i] == 0x7f ? '?' : word[i], out);
 }
 
-/* Where an argument stands in a file. */
+/* Print the file and the line of an argument, if it is of a file. */
 static void print_place (const struct args_given *g, FILE *out)
 {
     if (g->file)
@@ -263,7 +263,7 @@ static bool is_told (const struct args_others *o, size_t i, bool strict)
     return false;
 }
 
-/* Of several, the reason of one kind. */
+/* Print the reason of an argument's kind, which several arguments share. */
 static void print_reason (const struct args_given *g, FILE *out)
 {
     static const char *const begin[OTHER_NUM_KINDS] = {
@@ -280,7 +280,7 @@ static void print_reason (const struct args_given *g, FILE *out)
         fprintf (out, " (give it to srun)");
 }
 
-/* Of several, the i-th and those like it, and their reason. */
+/* Print the i-th argument, those that have the same reason, and the reason. */
 static void print_alike (const struct args_others *o, size_t i, FILE *out)
 {
     const struct args_given *g = &o->given[i];

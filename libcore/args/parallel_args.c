@@ -13,7 +13,7 @@ static const char name[] = "--use-mp-args-from-checkpoint-args";
 
 enum { TP, PP, VPP, EP, NUM_SIZES };
 
-/* In the order of the sizes: what a manifest calls them, and which arguments they are. */
+/* The names of the sizes in a manifest, and their arguments, in the order of the sizes. */
 static const struct {
     const char *value, *argument;
 } sizes[NUM_SIZES] = {

@@ -55,8 +55,8 @@ static int check_modules (const struct train_args *args, unsigned modules, struc
     return 0;
 }
 
-/* The words of granularity, method and modules, whether they count or not; *modules: those that are
- * named.
+/* Check the words of granularity, method and modules, whether they count or not. *modules becomes
+ * the bits of the named modules.
  */
 static int read_words (const struct train_args *args, unsigned *modules, struct mg_error *err)
 {

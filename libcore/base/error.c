@@ -11,10 +11,10 @@
 
 enum { HEAD = MG_ERROR_MAX * 2 / 5 }; /* what stays in front of a cut */
 
-/* Copy 'text', which may be longer than there is room.  A long text is mostly one with a
- * long path in it: what failed stands before the path and the reason behind it, so that
- * the middle is what goes.  Control characters, which come from outside, become '?': the
- * text stays one line that a terminal can show.
+/* Copy 'text', which may be longer than there is room.  A long text usually has a long path in the
+ * middle, so the middle is cut: what failed stands before the path, and the reason after it.
+ * Control characters, which come from outside, become '?': the text stays one line that a terminal
+ * can show.
  */
 static void store (struct mg_error *err, const char *text)
 {
@@ -36,7 +36,7 @@ static void store (struct mg_error *err, const char *text)
 }
 
 /* Format in the C locale into 'room', or, where that is too small, into memory: *more, to be
- * freed.  Where there is no memory the text ends where the room does.
+ * freed.  If there is no memory, the text is cut off to fit into 'room'.
  */
 static const char *format (char room[MG_ERROR_MAX], char **more, const char *fmt, va_list ap)
 {

@@ -170,7 +170,9 @@ static enum presence look_up (const struct arrival *a, const struct sockaddr_un 
     return presence;
 }
 
-/* Has a task come to a call?  The name that it has bound is the first one that is not ABSENT. */
+/* Find out whether a task has come to a call.  The name that the task has bound is the first one
+ * that is not ABSENT.
+ */
 static enum presence look (const struct arrival *a, int task, int call)
 {
     enum presence presence = ABSENT;
@@ -184,7 +186,7 @@ static enum presence look (const struct arrival *a, int task, int call)
     return presence;
 }
 
-/* What is wrong with a task; NULL: nothing. */
+/* Returns what is wrong with a task, or NULL if nothing is. */
 static const char *judge (const struct arrival *a, int task, bool late)
 {
     enum presence presence = look (a, task, a->calls);

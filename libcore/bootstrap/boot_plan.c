@@ -1,4 +1,4 @@
-/* boot_plan.c - a rank that is only thought of: everybody says what it says */
+/* boot_plan.c - a rank that is only planned: all others say what it says */
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,10 +1,9 @@
 /* boot_pmix.c - find the other ranks through the launcher's PMIx: a loadable module
  *
- * Only what works everywhere is used: PMIx_Init, _Get, _Put, _Commit, _Fence_nb over all,
- * _Abort, _Finalize.  Slurm's servers hang in fences over a part of the ranks and in gets
- * of what was not collected by a fence, and a rank that has died hangs the fence of the
- * others for ever, whatever PMIX_TIMEOUT says; so every fence, and the start, is waited for
- * with a clock of our own.
+ * Only what works everywhere is used: PMIx_Init, _Get, _Put, _Commit, _Fence_nb over all, _Abort,
+ * _Finalize.  Slurm's servers hang in fences over a part of the ranks, and in gets of data that no
+ * fence has collected.  If a rank has died, the fence of the others hangs for ever, whatever
+ * PMIX_TIMEOUT says.  So every fence, and the start, is waited for with a clock of our own.
  */
 
 #include <errno.h>
@@ -51,8 +50,8 @@ static int pmix_error (const struct pmix *p, const char *what, pmix_status_t rc,
     return p->host->error_set (err, EPROTO, "PMIx: %s: %s", what, PMIx_Error_string (rc));
 }
 
-/* What the launcher keeps on a task (or PMIX_RANK_WILDCARD: the job), from what this
- * process was given at the start: no message is sent.
+/* Look up a value of a task, or of the job (PMIX_RANK_WILDCARD), in the data that the launcher gave
+ * this process at the start.  No message is sent.
  */
 static pmix_status_t get (struct pmix *p, pmix_rank_t task, const char *key,
                           pmix_data_type_t type, pmix_value_t **value)

@@ -20,8 +20,9 @@
 #include "libcore/bootstrap/bootstrap_ops.h"
 
 enum {
-    ENDING_TRIES = 50, ENDING_MS = 10, /* for a process that is ending to be gone */
-    OTHERS_SECONDS = 3, /* where no rank is missing: for nodes where ranks are missing to report */
+    ENDING_TRIES = 50, ENDING_MS = 10, /* seconds until a process that is ending has ended */
+    OTHERS_SECONDS = 3, /* on a node where no rank is missing: until nodes where ranks are
+                         * missing have reported */
     FIRST_SECONDS = 10, /* for the first rank of this node to report */
     END_SECONDS = 5,    /* from a report that names no rank to the end of the job */
 };
@@ -57,8 +58,8 @@ static int env_count (const char *name)
     return value;
 }
 
-/* Is this process a task of an srun?  The batch script has no SLURM_STEP_ID up to Slurm 25.11
- * and a negative one from 26.05 on; the shell of salloc has a negative one from 26.05 on, and
+/* True if this process is a task of an srun.  The batch script has no SLURM_STEP_ID up to Slurm
+ * 25.11 and a negative one from 26.05 on; the shell of salloc has a negative one from 26.05 on, and
  * before that the same number without its sign, 4294967290.
  */
 static bool in_step (void)

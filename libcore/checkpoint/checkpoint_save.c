@@ -43,7 +43,7 @@ struct checkpoint_save {
     struct mg_error why;
 };
 
-/* What rank 0 needs while it takes the ranks' checksums, in rank order. */
+/* The state of rank 0 while it receives the ranks' checksums, in rank order. */
 struct taking {
     struct manifest *manifest;
     struct roster_ref *refs;

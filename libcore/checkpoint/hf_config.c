@@ -203,7 +203,8 @@ static void read_function (struct hf_reader *r, const char *key, const char *pre
 
 /* --- the window of attention --- */
 
-/* Which layers have the window, by their types or by max_window_layers: text[2 layers + 2]. */
+/* Write which layers have the window, by their types or by max_window_layers: text[2 layers + 2].
+ */
 static int mark_layers (struct hf_reader *r, int layers, char *text)
 {
     json_t *types = hf_field (r, "layer_types");

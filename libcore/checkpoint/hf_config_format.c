@@ -183,7 +183,8 @@ static void put_gpt2 (struct hf_writer *w)
     hf_put (w, "add_cross_attention", json_false ());
 }
 
-/* What the notes have of a config.json of this kind. */
+/* Returns the object of the config.json that the notes keep, if it is of this kind; else a new one.
+ */
 static json_t *begin (const struct notes *args, const struct hf_kind *kind)
 {
     const char *text = notes_find (args, "hf-config"), *type;

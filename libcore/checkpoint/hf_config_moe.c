@@ -44,7 +44,7 @@ static int get_experts (struct hf_reader *r, const char **key)
     return experts;
 }
 
-/* Take those of mlp_only_layers out of the list; returns how many have been taken. */
+/* Remove the layers of mlp_only_layers from the list.  Returns how many were removed. */
 static int take_out (struct hf_reader *r, char *text, int layers)
 {
     json_t *only = hf_field (r, "mlp_only_layers"), *item;

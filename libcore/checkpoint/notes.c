@@ -67,7 +67,7 @@ int notes_setf (struct notes *notes, struct mg_error *err, const char *name, con
 
 void notes_real_text (double value, char text[NOTES_REAL_MAX])
 {
-    const int rounding = fegetround (); // of the program, which a text must not depend on
+    const int rounding = fegetround (); // the program's rounding, which must not change the text
 
     if (value >= -1e9 && value <= 1e9 && value == (double)(int32_t)value) {
         snprintf (text, NOTES_REAL_MAX, "%.0f", value);

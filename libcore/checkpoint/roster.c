@@ -60,7 +60,7 @@ void roster_destroy (struct roster *roster)
     }
 }
 
-/* Where the name is in the hash table, or the empty slot where it would be. */
+/* Returns the name's slot in the hash table, or the empty slot in which it would be put. */
 static size_t *find_slot (const struct roster *roster, const char *name)
 {
     size_t at = XXH3_64bits (name, strlen (name)) & (roster->num_slots - 1);

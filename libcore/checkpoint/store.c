@@ -263,8 +263,8 @@ int store_remove (const char *dir, const struct store_entry *entry, struct mg_er
             mg_error_set (err, errno, "cannot remove %s: %s", path, strerror (errno));
     }
     else {
-        /* Files go only once no reader can find them by a checkpoint's name after a crash: a
-         * save that has failed has just taken such a name back.
+        /* Files are removed only when no reader can find them by a checkpoint's name after a
+         * crash.  A save that has failed has just given up such a name.
          */
         if (entry->kind != STORE_TMP) {
             durable_make_id (id);

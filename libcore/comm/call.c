@@ -226,7 +226,7 @@ static int long_all_reduce (struct call *call, struct mg_error *err)
 
 /* --- short calls among many ranks --- */
 
-/* May all contributions, of 'bytes' each, be gathered in rounds? */
+/* True if all contributions, of 'bytes' each, may be gathered in rounds. */
 static bool is_many (const struct call *call, size_t bytes)
 {
     size_t size = (size_t)call->c->size;
@@ -235,8 +235,8 @@ static bool is_many (const struct call *call, size_t bytes)
            && bytes <= min_size (MANY_TOTAL, call->c->scratch_size) / size;
 }
 
-/* Where the contribution of rank r is then: this rank's own first, then those of the ranks behind
- * it.
+/* Returns the address of rank r's contribution.  This rank's own is the first; those of the ranks
+ * after it follow.
  */
 static char *gathered (const struct call *call, size_t bytes, int r)
 {

@@ -17,7 +17,7 @@
 #include "libcore/base/module.h"
 #include "libcore/comm/comm_mpi_private.h"
 
-/* What a function on the communication thread gets. */
+/* The argument of a function that runs on the communication thread. */
 struct asked {
     struct mpi_net *net;
     struct mpi_comm *c;

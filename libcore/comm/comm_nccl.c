@@ -204,7 +204,7 @@ static void nccl_close (void *impl, bool failed)
         nccl_stop (net);
 }
 
-/* What the host's waits ask, on any thread. */
+/* The slot 'look', which the host's waits call on any thread. */
 static int nccl_look (void *impl, struct mg_error *err)
 {
     struct nccl_net *net = impl;

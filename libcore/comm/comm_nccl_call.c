@@ -157,7 +157,7 @@ static int next_own (const struct nccl_pass *p, enum mg_p2p_kind kind, int i)
     return i;
 }
 
-/* What this rank sends to itself: the n-th send meets the n-th receive of the list. */
+/* Copy what this rank sends to itself: the n-th send of the list goes to the n-th receive. */
 static int copy_own (const struct nccl_pass *p, struct mg_error *err)
 {
     const struct comm_host *host = p->c->net->host;

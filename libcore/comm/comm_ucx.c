@@ -279,7 +279,7 @@ static void free_comm (struct ucx_comm *c)
     errno = saved_errno;
 }
 
-/* All is over, as far as this rank knows: what another member still sends nobody waits for. */
+/* This rank's calls have all ended.  Nobody waits for what another member still sends. */
 static void ucx_destroy (void *impl, bool failed)
 {
     if (!failed)

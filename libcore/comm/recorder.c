@@ -221,7 +221,9 @@ static bool first_undone (struct recorder *r, struct stream_place place, struct 
     return false;
 }
 
-/* Streams that were looked at, and up to which place: no place is looked at twice. */
+/* The streams that were searched, and the places up to which they were, so that no place is
+ * searched twice.
+ */
 struct seen {
     struct stream_place place[MAX_STREAMS];
     int n;
@@ -309,7 +311,7 @@ int recorder_last (struct recorder *r, struct record *out, int max)
     return n;
 }
 
-/* A collective that has not begun: all before it may have. */
+/* A collective that has not begun.  All calls before it may have begun. */
 static void lower_count (struct record_count *count, int n, const struct record *record)
 {
     for (int i = 0; i < n; i++) {

@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "libcore/data/blend.h"
 #include "libcore/data/blend_index.h"
@@ -167,51 +166,10 @@ void blend_index_destroy (struct blend_index *index)
 
 /* ---- files ---- */
 
-struct names {
-    char *text; /* the description */
-    char *description;
-    char *array[NUM_ARRAYS];
+static const char *const endings[NUM_ARRAYS] = {
+    [DATASET] = "dataset_index.npy",
+    [SAMPLE] = "dataset_sample_index.npy",
 };
-
-static void clear_names (struct names *names)
-{
-    int saved_errno = errno;
-
-    free (names->text);
-    free (names->description);
-    free (names->array[DATASET]);
-    free (names->array[SAMPLE]);
-    *names = (struct names){ 0 }; // a caller may clear what make_names() has cleared
-    errno = saved_errno;
-}
-
-static int make_names (const char *directory, const struct blend_identity *id,
-                       struct names *names, struct mg_error *err)
-{
-    char *base = NULL;
-    int rc = -1;
-
-    *names = (struct names){ 0 };
-    if ((names->text = index_text_blend (id, err))
-        && (base = index_text_name (directory, "BlendedDataset", id->datasets[0].part,
-                                    names->text, err))
-        && (names->description = durable_path (err, "%sdescription.txt", base))
-        && (names->array[DATASET] = durable_path (err, "%sdataset_index.npy", base))
-        && (names->array[SAMPLE]
-            = durable_path (err, "%sdataset_sample_index.npy", base)))
-        rc = 0;
-    free (base);
-    if (rc < 0)
-        clear_names (names);
-    return rc;
-}
-
-static bool all_there (const struct names *names)
-{
-    return access (names->description, F_OK) == 0
-           && access (names->array[DATASET], F_OK) == 0
-           && access (names->array[SAMPLE], F_OK) == 0;
-}
 
 static int open_array (const char *path, struct npy *file, enum npy_type type,
                        int64_t size, struct mg_error *err)
@@ -232,7 +190,7 @@ static int open_array (const char *path, struct npy *file, enum npy_type type,
 /* Check that each dataset's samples are 0, 1, 2 ..., and that all of them are there if sizes are
  * given.
  */
-static int check_arrays (const struct blend_index *index, const struct names *names,
+static int check_arrays (const struct blend_index *index, const struct index_names *names,
                          const struct blend_identity *id, struct mg_error *err)
 {
     int64_t *taken;
@@ -264,7 +222,7 @@ static int check_arrays (const struct blend_index *index, const struct names *na
     return rc;
 }
 
-static struct blend_index *read_index (const struct names *names,
+static struct blend_index *read_index (const struct index_names *names,
                                        const struct blend_identity *id,
                                        struct mg_error *err)
 {
@@ -299,7 +257,7 @@ error:
     return NULL;
 }
 
-static int write_index (const char *directory, const struct names *names,
+static int write_index (const char *directory, const struct index_names *names,
                         const struct blend_index *index, struct mg_error *err)
 {
     const struct npy_array dataset = { NPY_INT16, 1, { index->size, 1 }, index->dataset };
@@ -317,22 +275,24 @@ struct blend_index *blend_index_open (const char *directory,
                                       struct mg_error *err)
 {
     struct blend_index *index = NULL;
-    struct names names = { 0 };
+    struct index_names names = { 0 };
 
-    if (directory && make_names (directory, id, &names, err) < 0)
+    if (directory
+        && index_names_make (&names, index_text_blend (id, err), directory, "BlendedDataset",
+                             id->datasets[0].part, endings, NUM_ARRAYS, err) < 0)
         return NULL;
-    if (directory && all_there (&names)) {
+    if (directory && index_names_exist (&names)) {
         index = read_index (&names, id, err);
         goto done;
     }
     index = id->weights ? blend_index_create (id->weights, id->count, id->size, err)
                         : blend_index_create_exhaustive (id->sizes, id->count, err);
-    if (index && directory && !all_there (&names)
+    if (index && directory && !index_names_exist (&names)
         && write_index (directory, &names, index, err) < 0) {
         blend_index_destroy (index);
         index = NULL;
     }
 done:
-    clear_names (&names);
+    index_names_clear (&names);
     return index;
 }

@@ -167,7 +167,7 @@ static bool begins_character (char byte)
     return ((unsigned char)byte & 0xc0) != 0x80;
 }
 
-/* The byte where character number 'n' begins, the size for the number of characters. */
+/* Returns the offset of character number 'n', or the size if 'n' is the number of characters. */
 static size_t byte_of_character (const char *text, size_t size, size_t n)
 {
     for (size_t i = 0; i < size; i++) {
@@ -234,7 +234,7 @@ static int permute (struct fim *f, struct span span, double rate, struct mg_erro
 
 /* ---- segments and fragments ---- */
 
-/* Tokens of the span in front of the first 'id', all if there is none. */
+/* Returns the number of tokens before the first 'id' of the span, or all tokens if it has none. */
 static size_t find (struct span span, int32_t id)
 {
     size_t n = 0;

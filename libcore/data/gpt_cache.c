@@ -11,7 +11,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "libcore/data/gpt_cache.h"
 #include "libcore/data/gpt_index_steps.h"
@@ -26,57 +25,6 @@ static const char *const endings[NUM_ARRAYS] = {
     [SAMPLE] = "sample_index.npy",
     [SHUFFLE] = "shuffle_index.npy",
 };
-
-/* The names of an index's files. */
-struct names {
-    char *text; /* the description */
-    char *description;
-    char *array[NUM_ARRAYS];
-};
-
-static void clear_names (struct names *names)
-{
-    int saved_errno = errno;
-
-    free (names->text);
-    free (names->description);
-    for (int i = 0; i < NUM_ARRAYS; i++)
-        free (names->array[i]);
-    *names = (struct names){ 0 }; // a caller may clear what make_names() has cleared
-    errno = saved_errno;
-}
-
-static int make_names (const char *directory, const struct gpt_identity *id,
-                       struct names *names, struct mg_error *err)
-{
-    char *base = NULL;
-    int rc = -1;
-
-    *names = (struct names){ 0 };
-    if (!(names->text = index_text_gpt (id, err))
-        || !(base = index_text_name (directory, "GPTDataset", id->part, names->text, err))
-        || !(names->description = durable_path (err, "%sdescription.txt", base)))
-        goto done;
-    for (int i = 0; i < NUM_ARRAYS; i++) {
-        if (!(names->array[i] = durable_path (err, "%s%s", base, endings[i])))
-            goto done;
-    }
-    rc = 0;
-done:
-    free (base);
-    if (rc < 0)
-        clear_names (names);
-    return rc;
-}
-
-static bool all_there (const struct names *names)
-{
-    bool there = access (names->description, F_OK) == 0;
-
-    for (int i = 0; i < NUM_ARRAYS; i++)
-        there = there && access (names->array[i], F_OK) == 0;
-    return there;
-}
 
 /* ---- reading ---- */
 
@@ -232,7 +180,7 @@ static int check_shuffle (const uint32_t *shuffle, int64_t begin, int64_t end,
     return 0;
 }
 
-static int check_arrays (const struct gpt_index *index, const struct names *names,
+static int check_arrays (const struct gpt_index *index, const struct index_names *names,
                          const struct gpt_documents *documents, int seq_length,
                          int64_t border, struct mg_error *err)
 {
@@ -257,7 +205,7 @@ static int check_arrays (const struct gpt_index *index, const struct names *name
     return rc;
 }
 
-static struct gpt_index *read_index (const struct names *names,
+static struct gpt_index *read_index (const struct index_names *names,
                                      const struct gpt_identity *id,
                                      const struct gpt_documents *documents,
                                      struct mg_error *err)
@@ -320,7 +268,7 @@ static int write_starts (const char *path, const struct gpt_index *index,
     return rc;
 }
 
-static int write_index (const char *directory, const struct names *names,
+static int write_index (const char *directory, const struct index_names *names,
                         const struct gpt_index *index, struct mg_error *err)
 {
     const struct npy_array documents = { NPY_INT32, 1, { index->row_length, 1 },
@@ -341,26 +289,28 @@ struct gpt_index *gpt_cache_open (const char *directory, const struct gpt_identi
 {
     struct gpt_documents documents;
     struct gpt_index *index = NULL;
-    struct names names = { 0 };
+    struct index_names names = { 0 };
     int32_t *lengths;
 
     if (gpt_index_documents (ix, id->split, id->part, &documents, &lengths, err) < 0)
         return NULL;
-    if (directory && make_names (directory, id, &names, err) < 0)
+    if (directory
+        && index_names_make (&names, index_text_gpt (id, err), directory, "GPTDataset", id->part,
+                             endings, NUM_ARRAYS, err) < 0)
         goto done;
-    if (directory && all_there (&names)) {
+    if (directory && index_names_exist (&names)) {
         index = read_index (&names, id, &documents, err);
         goto done;
     }
     index = gpt_index_create (&documents, id->seq_length, id->num_samples, id->seed, err);
     /* another process may have written the same in the meantime */
-    if (index && directory && !all_there (&names)
+    if (index && directory && !index_names_exist (&names)
         && write_index (directory, &names, index, err) < 0) {
         gpt_index_destroy (index);
         index = NULL;
     }
 done:
-    clear_names (&names);
+    index_names_clear (&names);
     free (lengths);
     return index;
 }

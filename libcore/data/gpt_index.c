@@ -43,7 +43,9 @@ static int check_documents (const struct gpt_documents *d, int64_t *tokens,
     return 0;
 }
 
-/* Number of epochs, samples and row positions, checked to fit what holds them. */
+/* Compute the numbers of epochs, samples and row positions, and check that their types can hold
+ * them.
+ */
 static int plan_epochs (struct gpt_index *index, int64_t seq_length, int64_t wanted,
                         struct mg_error *err)
 {
@@ -251,20 +253,4 @@ int gpt_index_documents (const struct indexed *ix, const char *split,
         (*lengths)[i] = indexed_length (ix, begin + i);
     documents->lengths = *lengths;
     return 0;
-}
-
-struct gpt_index *gpt_index_create_indexed (const struct indexed *ix, const char *split,
-                                            enum split_part part, int seq_length,
-                                            int64_t num_samples, int64_t seed,
-                                            struct mg_error *err)
-{
-    struct gpt_documents documents;
-    struct gpt_index *index;
-    int32_t *lengths;
-
-    if (gpt_index_documents (ix, split, part, &documents, &lengths, err) < 0)
-        return NULL;
-    index = gpt_index_create (&documents, seq_length, num_samples, seed, err);
-    free (lengths);
-    return index;
 }

@@ -75,15 +75,6 @@ struct gpt_index *gpt_index_create (const struct gpt_documents *documents, int s
                                     int64_t num_samples, int64_t seed,
                                     struct mg_error *err);
 
-/* Build the indices of the documents of 'part' of an indexed dataset, by 'split' (NULL:
- * all documents).  A document is here a sequence of the dataset, as in Megatron's
- * GPTDataset, and document_index has numbers of sequences.  NULL also with the errors of
- * split_documents(). */
-struct gpt_index *gpt_index_create_indexed (const struct indexed *ix, const char *split,
-                                            enum split_part part, int seq_length,
-                                            int64_t num_samples, int64_t seed,
-                                            struct mg_error *err);
-
 /* Fail if a file of an index from files has become shorter, see npy_check(). */
 int gpt_index_check (const struct gpt_index *index, struct mg_error *err);
 

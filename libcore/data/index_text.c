@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "libcore/data/gpt_index.h"
 #include "libcore/data/index_text.h"
@@ -274,4 +275,48 @@ char *index_text_name (const char *directory, const char *kind, enum split_part 
     md5_hex (text, strlen (text), hex);
     return durable_path (err, "%s/%s-%s-%s-", directory, hex, kind,
                          split_part_name (part));
+}
+
+void index_names_clear (struct index_names *names)
+{
+    int saved_errno = errno;
+
+    free (names->text);
+    free (names->description);
+    for (int i = 0; i < names->num_arrays; i++)
+        free (names->array[i]);
+    *names = (struct index_names){ 0 };
+    errno = saved_errno;
+}
+
+int index_names_make (struct index_names *names, char *text, const char *directory,
+                      const char *kind, enum split_part part, const char *const *endings, int n,
+                      struct mg_error *err)
+{
+    char *base = NULL;
+    int rc = -1;
+
+    *names = (struct index_names){ .text = text, .num_arrays = n };
+    if (!text || !(base = index_text_name (directory, kind, part, text, err))
+        || !(names->description = durable_path (err, "%sdescription.txt", base)))
+        goto done;
+    for (int i = 0; i < n; i++) {
+        if (!(names->array[i] = durable_path (err, "%s%s", base, endings[i])))
+            goto done;
+    }
+    rc = 0;
+done:
+    free (base);
+    if (rc < 0)
+        index_names_clear (names);
+    return rc;
+}
+
+bool index_names_exist (const struct index_names *names)
+{
+    bool exist = access (names->description, F_OK) == 0;
+
+    for (int i = 0; i < names->num_arrays; i++)
+        exist = exist && access (names->array[i], F_OK) == 0;
+    return exist;
 }

@@ -14,6 +14,7 @@
 #ifndef LIBCORE_DATA_INDEX_TEXT_H
 #define LIBCORE_DATA_INDEX_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -57,5 +58,29 @@ char *index_text_blend (const struct blend_identity *id, struct mg_error *err);
  * "DIRECTORY/MD5-KIND-PART-".  NULL with errno ENOMEM. Free it. */
 char *index_text_name (const char *directory, const char *kind, enum split_part part,
                        const char *text, struct mg_error *err);
+
+enum { INDEX_ARRAYS_MAX = 3 };
+
+/* A description, and the names of its files: of the description and of each array of the index.
+ * All zero is empty. */
+struct index_names {
+    char *text;
+    char *description;
+    char *array[INDEX_ARRAYS_MAX];
+    int num_arrays;
+};
+
+/* Set the names.  'text' is the description, NULL if making it failed; the names own it, and free
+ * it on failure.  An array's name ends in its 'endings', of which there are 'n', INDEX_ARRAYS_MAX
+ * at most.  -1 and ENOMEM, or errno and the text of the failure that made 'text' NULL; the names
+ * are then empty.
+ */
+int index_names_make (struct index_names *names, char *text, const char *directory,
+                      const char *kind, enum split_part part, const char *const *endings, int n,
+                      struct mg_error *err);
+void index_names_clear (struct index_names *names); /* keeps errno */
+
+/* True if all files exist. */
+bool index_names_exist (const struct index_names *names);
 
 #endif /* LIBCORE_DATA_INDEX_TEXT_H */

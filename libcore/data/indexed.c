@@ -121,8 +121,8 @@ static int map_file (struct map *map, struct mg_error *err)
     return 0;
 }
 
-/* Fail if the file has become shorter within its last page: what is missing reads as zeros, and so
- * does the byte at 'mark'.  Whole pages that are missing raise SIGBUS.
+/* Fail if the file has become shorter within its last page.  Missing bytes then read as zeros, also
+ * the byte at 'mark', which was not 0.  Whole pages that are missing raise SIGBUS.
  */
 static int check_map (const struct map *map, struct mg_error *err)
 {

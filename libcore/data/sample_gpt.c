@@ -15,7 +15,7 @@
 #include "libcore/data/mock.h"
 #include "libcore/data/sample_source.h"
 
-/* Where the tokens of documents are; one of both is NULL. */
+/* The source of tokens is 'ix' or 'mock'; the other one is NULL. */
 struct gpt_source {
     struct indexed *ix;
     struct mock *mock;
@@ -140,6 +140,19 @@ static struct gpt_source *create (struct sample_source **source, int seq_length,
     return src;
 }
 
+/* The source has an index. */
+static int set_num_samples (struct sample_source *source, const char *name, struct mg_error *err)
+{
+    const struct gpt_source *src = source->impl;
+
+    if (src->index->num_samples < 1)
+        return mg_error_set (err, EINVAL,
+                             "%s: %" PRId64 " tokens give no sample of %d, want at least %d", name,
+                             src->index->tokens_per_epoch, src->seq_length, src->seq_length + 1);
+    source->num_samples = src->index->num_samples;
+    return 0;
+}
+
 struct sample_source *sample_source_gpt_open (const char *cache,
                                               const struct gpt_identity *id,
                                               struct mg_error *err)
@@ -155,14 +168,8 @@ struct sample_source *sample_source_gpt_open (const char *cache,
         mg_error_prefix (err, "%s", id->prefix);
         goto error;
     }
-    if (src->index->num_samples < 1) {
-        mg_error_set (err, EINVAL,
-                      "%s: %" PRId64 " tokens give no sample of %d, want at least %d",
-                      id->prefix, src->index->tokens_per_epoch, id->seq_length,
-                      id->seq_length + 1);
+    if (set_num_samples (source, id->prefix, err) < 0)
         goto error;
-    }
-    source->num_samples = src->index->num_samples;
     return source;
 error:
     sample_source_destroy (source);
@@ -190,31 +197,10 @@ struct sample_source *sample_source_mock_create (const struct mock_identity *id,
         mg_error_prefix (err, "mock data");
         goto error;
     }
-    if (src->index->num_samples < 1) {
-        mg_error_set (err, EINVAL, "mock data: %" PRId64 " tokens give no sample of %d",
-                      src->index->tokens_per_epoch, id->seq_length);
+    if (set_num_samples (source, "mock data", err) < 0)
         goto error;
-    }
-    source->num_samples = src->index->num_samples;
     return source;
 error:
     sample_source_destroy (source);
     return NULL;
-}
-
-struct sample_source *sample_source_gpt_create (const char *prefix, const char *split,
-                                                enum split_part part, int seq_length,
-                                                int64_t num_samples, int64_t seed,
-                                                struct mg_error *err)
-{
-    const struct gpt_identity id = {
-        .prefix = prefix,
-        .num_samples = num_samples,
-        .part = part,
-        .seed = seed,
-        .seq_length = seq_length,
-        .split = split,
-    };
-
-    return sample_source_gpt_open (NULL, &id, err);
 }

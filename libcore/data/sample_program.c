@@ -1,7 +1,7 @@
 /* sample_program.c - samples that a program makes
  *
- * A program's function that fills too little, too much or the wrong thing makes a bad sample, as
- * does one that ignores the result of sample_fill().
+ * A sample is bad if the program's function fills too few or too many values, fills the wrong
+ * field, or ignores the result of sample_fill().
  */
 
 #include <errno.h>

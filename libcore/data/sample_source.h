@@ -35,21 +35,12 @@ struct sample_source {
                             of a sample must check ids against the vocabulary */
 };
 
-/* Samples of the GPT dataset PREFIX.bin/.idx.  'split' ("969,30,1"; NULL: all documents)
- * divides the documents into parts, and the samples are those of the documents of 'part',
- * in the order of gpt_index.h. There are at least 'num_samples' samples
- * (GPT_INDEX_ONE_EPOCH: one epoch).  All loss weights are 1, as Megatron-LM's without
- * --eod-mask-loss.  NULL with the errors of indexed_open, split_documents and
- * gpt_index_create, or EINVAL if one epoch has no whole sample.  The caller owns the
- * result.
- */
-struct sample_source *sample_source_gpt_create (const char *prefix, const char *split,
-                                                enum split_part part, int seq_length,
-                                                int64_t num_samples, int64_t seed,
-                                                struct mg_error *err);
-
-/* Make the source of the dataset that 'id' describes.  If 'cache' is not NULL, the index
- * is read from files in this directory.  Errors also of gpt_cache_open().
+/* Samples of the GPT dataset that 'id' describes (index_text.h): those of the documents of
+ * id->part, in the order of gpt_index.h.  There are at least id->num_samples samples
+ * (GPT_INDEX_ONE_EPOCH: one epoch).  If 'cache' is not NULL, the index is read from files in this
+ * directory.  All loss weights are 1, as Megatron-LM's without --eod-mask-loss.  NULL with the
+ * errors of indexed_open() and gpt_cache_open(), or EINVAL if one epoch has no whole sample.  The
+ * caller owns the result.
  */
 struct sample_source *sample_source_gpt_open (const char *cache,
                                               const struct gpt_identity *id,

@@ -141,7 +141,7 @@ static void advise_huge (char *ptr, size_t size)
     errno = saved_errno;
 }
 
-/* What calloc() gave stands in front of what is handed out. Large blocks are fresh pages,
+/* The result of calloc() is stored in front of the returned block.  Large blocks are fresh pages,
  * which are zero without being touched; huge ones spare the GEMMs many TLB misses.
  */
 void *cpu_alloc (struct mg_device *device, size_t size)

@@ -15,7 +15,8 @@
 #include "libcore/device/device_cuda_private.h"
 #include "libcore/topo/environment.h"
 
-enum { QUEUES = 8, MOST_QUEUES = 32 }; /* if the variable is not set, and the most it can set */
+enum { QUEUES = 8, MOST_QUEUES = 32 }; /* queues if the variable is not set; the largest value of
+                                        * the variable */
 
 enum { CAPABILITY = 8 }; /* the lowest major number: mma.sync of 16 bits and cp.async */
 
@@ -59,7 +60,7 @@ static void print_version (char text[16], int version)
     snprintf (text, 16, "%d.%d", version / 1000, version % 1000 / 10);
 }
 
-/* Are the libraries those of the headers, or later ones of the same major release? */
+/* Check that the libraries are those of the headers, or later ones of the same major release. */
 static bool check_libraries (const struct device_host *host, struct mg_error *err)
 {
     const size_t blas = cublasLtGetVersion ();

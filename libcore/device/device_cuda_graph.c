@@ -143,7 +143,7 @@ static void *instantiate (void *capture, struct mg_stream *const *streams, int n
     return NULL;
 }
 
-/* A stream waits for all that another one has been given. */
+/* Let a stream wait for all work that was enqueued on another one. */
 static cudaError_t wait_for (const struct cuda_graph *g, cudaStream_t stream, cudaStream_t other)
 {
     cudaError_t rc = cudaEventRecord (g->order, other);

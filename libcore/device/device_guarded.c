@@ -47,11 +47,11 @@ struct block {
 struct guard {
     struct kernels kernels; /* what the device shows ... */
     struct kernels *real;   /* ... of these */
-    char *base;             /* of the range, NULL: there is none */
+    char *base;             /* the first address of the range, NULL: there is none */
     int key;                /* NO_KEY: pages are protected instead */
     pthread_mutex_t lock;   /* of all that follows */
     size_t used;            /* bytes from base on that blocks have */
-    int opened;             /* by so many calls at once */
+    int opened;             /* the number of calls that have it open */
     struct block *block;
     size_t num_blocks, max_blocks;
     struct sigaction before; /* of SIGSEGV */

@@ -125,8 +125,8 @@ struct device_ops {
     void (*stream_destroy) (struct mg_stream *stream);
     int (*stream_synchronize) (struct mg_stream *stream, struct mg_error *err);
 
-    /* Is all work enqueued so far done?  Never blocks.  Any thread, while another one waits for the
-     * stream.
+    /* True if all work that was enqueued so far is done.  Never blocks.  Any thread, while another
+     * one waits for the stream.
      */
     bool (*stream_idle) (const struct mg_stream *stream);
 
@@ -146,8 +146,8 @@ struct device_ops {
                        struct mg_error *err);
     int (*event_synchronize) (struct mg_event *event, struct mg_error *err);
 
-    /* Is the event's mark reached?  Never blocks.  Any thread, also while another one records the
-     * event: the answer is then of either mark.
+    /* True if the event's mark is reached.  Never blocks.  Any thread, also while another one
+     * records the event: the answer is then of either mark.
      */
     bool (*event_reached) (const struct mg_event *event);
 

@@ -8,7 +8,7 @@
 
 struct event_pool {
     struct mg_device *device;
-    struct mg_event **event; /* [room], of which 'n' are here */
+    struct mg_event **event; /* [room]: the first 'n' entries are free events */
     size_t n, room;
 };
 

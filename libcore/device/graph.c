@@ -24,7 +24,8 @@ struct device_graph {
 enum { PLACE_MAX = 64 };
 
 struct capture {
-    uint64_t id; /* of the device's captures: by it an event knows whether its mark is of this */
+    uint64_t id; /* number among the device's captures, by which an event knows whether its mark
+                  * is of this one */
     const struct graph_ops *ops;
     struct kernels *kernels; /* whose calls come here ... */
     struct kern_taker taker; /* ... by this */
@@ -35,7 +36,7 @@ struct capture {
     char last[GRAPH_MAX_STREAMS][2 * PLACE_MAX]; /* the place of a stream's last work */
     int num_streams;
     size_t nodes;
-    bool inside; /* work runs, and what it enqueues is a part of it, not a node more */
+    bool inside; /* a piece of work is running; what it enqueues is part of its node */
     char layer[PLACE_MAX], phase[PLACE_MAX]; /* what is captured, for texts */
     struct mg_error refused; /* the first thing that was refused; empty: nothing */
 };

@@ -14,7 +14,7 @@
 
 #include "libcore/device/limit.h"
 
-/* What the two versions call the same. */
+/* The names of the files in the two versions. */
 static const struct version {
     const char *dir; /* below the root */
     const char *limit, *used, *inactive;

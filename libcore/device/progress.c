@@ -1,7 +1,7 @@
 /* progress.c - a ring of waits, and the host's wait
  *
- * One lock guards both.  What the host waits for is alive as long as its wait is noted, so that
- * another thread may ask the device about it under the lock.
+ * One lock guards both.  An object that the host waits for stays valid as long as the wait is
+ * noted.  So another thread that holds the lock may ask the device about the object.
  */
 
 #include <errno.h>

@@ -29,7 +29,7 @@ void prompt_thread (void)
 
     prctl (PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0);
 #ifdef SYS_sched_setattr
-    // what is not changed must be handed back as it is
+    // values that stay must be passed back unchanged
     if (syscall (SYS_sched_getattr, 0, &attr, sizeof (attr), 0) == 0) {
         attr.runtime = SLICE_NS;
         syscall (SYS_sched_setattr, 0, &attr, 0);

@@ -27,10 +27,10 @@
 enum {
     NAME_MAX_LEN = 32,
     DESCRIBE_MAX = 200,
-    SOURCE_POLLS = 200, /* fruitless rounds with somebody waiting before the thread sleeps on a
-                         * source */
+    SOURCE_POLLS = 200, /* rounds without progress, while somebody waits, before the thread
+                         * sleeps on a source */
     SOURCE_SLEEP_MS = 1000,
-    BUSY_POLLS = 4000, /* fruitless rounds with somebody waiting before the thread naps */
+    BUSY_POLLS = 4000, /* rounds without progress, while somebody waits, before the thread naps */
     NAP_NS = 20000,
     LONG_NAP_NS = 50000,
     WAIT_SPINS = 50,   /* looks at the counter before a waiter sleeps */
@@ -64,10 +64,10 @@ struct queue {
     _Atomic int waiters;
     double timeout;
     struct queue_lane *lanes;
-    const struct queue_lane *waited; /* for, by the last waiter; NULL: by none ... */
-    uint64_t waited_mark;            /* ... until it is here */
-    struct timespec waited_since;    /* ... since then */
-    char waited_for[DESCRIBE_MAX];   /* by the last queue_wait_for(); empty: by none */
+    const struct queue_lane *waited; /* the lane for which the last waiter waits; NULL: none does */
+    uint64_t waited_mark;            /* the mark that it waits for, */
+    struct timespec waited_since;    /* and the time since which it does */
+    char waited_for[DESCRIBE_MAX];   /* text of the last queue_wait_for(); empty: none waits */
     struct queue_lane *busy; /* lanes with work, in the order in which they got it */
     struct queue_explain explain; /* explain NULL: nobody can */
     struct queue_look look;       /* look NULL: no function */
@@ -215,10 +215,10 @@ int queue_check (struct queue *queue, struct mg_error *err)
     return queue->failed ? mg_error_set (err, EIO, "%s", queue->failure.text) : 0;
 }
 
-/* Give way to others between two rounds that moved nothing.  While somebody waits MPI
- * wants to be called often, and this thread stands in for the one that waits.  While
- * nobody does, all processors are likely to be computing: a thread that yields to those
- * comes last, after a whole slice of theirs; one that wakes comes first.
+/* Give way to others between two rounds that moved nothing.  While somebody waits, MPI must be
+ * called often, and this thread takes the place of the one that waits.  While nobody waits, all
+ * processors are likely to compute.  A thread that yields to them runs again only after a whole
+ * time slice of theirs; a thread that wakes runs at once.
  */
 static void give_way (struct queue *queue, unsigned idle)
 {
@@ -556,7 +556,7 @@ static void show_wait (struct queue *queue, const char *what)
     pthread_mutex_unlock (&queue->lock);
 }
 
-/* What the waits are for, as far as anybody knows. */
+/* Describe what the waits are for, if that is known. */
 static void explain_wait (struct queue *queue, char *why, size_t max)
 {
     struct queue_explain explain;
@@ -623,7 +623,7 @@ int queue_wait_for (struct queue *queue, const struct queue_wait *wait, struct m
     clock_gettime (CLOCK_MONOTONIC, &start);
     for (;;) {
         if (queue_check (queue, err) < 0)
-            return -1; // what it waited for stays to be seen
+            return -1; // the text of the wait stays for queue_waiting()
         if ((rc = wait->poll (wait->arg, err)) != 0)
             break;
         if (timed_since (&start) < SPIN_SECONDS)

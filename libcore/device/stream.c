@@ -285,11 +285,6 @@ struct stream_place stream_add_call (struct mg_stream *stream)
     return stream->place;
 }
 
-const struct queue_lane *stream_lane (const struct mg_stream *stream)
-{
-    return stream->lane;
-}
-
 const char *stream_name (const struct mg_stream *stream)
 {
     return stream->name;

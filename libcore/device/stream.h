@@ -73,9 +73,6 @@ int stream_check (const struct mg_stream *stream, struct mg_error *err);
 struct stream_place stream_place (const struct mg_stream *stream);
 struct stream_place stream_add_call (struct mg_stream *stream);
 
-/* The lane that carries the stream's host work, NULL: none. */
-const struct queue_lane *stream_lane (const struct mg_stream *stream);
-
 /* As the stream was created. */
 const char *stream_name (const struct mg_stream *stream);
 

@@ -28,8 +28,8 @@ struct wanted {
     bool chosen; /* the token is to be chosen; else it is known */
 };
 
-/* What a row gives, as numbers that ranks send each other: id, log probability, near, then ids and
- * log probabilities of alternatives.
+/* The result of a row, as numbers that ranks send each other: id, log probability, near, then ids
+ * and log probabilities of alternatives.
  */
 enum { RESULT_ID, RESULT_LOG_PROB, RESULT_NEAR, RESULT_TOP };
 

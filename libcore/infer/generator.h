@@ -92,11 +92,11 @@ struct generator *generator_create (const struct generator_config *config,
                                     struct mg_error *err);
 void generator_destroy (struct generator *g);
 
-/* Can the request be run?  -1, EINVAL and a text with the numbers if not. */
+/* Check that the request can be run.  -1, EINVAL and a text with the numbers if not. */
 int generator_check (const struct generator *g, const struct generator_request *request,
                      struct mg_error *err);
 
-/* Is there a place for another request? */
+/* True if there is a place for another request. */
 bool generator_has_room (const struct generator *g);
 
 /* Begin a request.  -1 and a text if generator_check() fails, or with EAGAIN if no place is free.

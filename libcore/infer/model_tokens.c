@@ -152,7 +152,7 @@ static int make_tokenizer (struct model_tokens *m, const char *load,
     return rc;
 }
 
-/* Take the tokenizer's end of a document where nothing else is known. */
+/* Use the tokenizer's end of a document if nothing else is known. */
 static int add_end (struct model_tokens *m, struct mg_error *err)
 {
     int32_t eod = m->tokenizer ? tokenizer_eod (m->tokenizer) : -1;

@@ -27,7 +27,7 @@ double sampling_near (enum mg_dtype dtype)
 
 /* --- the largest --- */
 
-/* Does token a come before token b: by logit, then by id? */
+/* True if token a comes before token b: by logit, then by id. */
 static bool is_before (const float *logits, int32_t a, int32_t b)
 {
     return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);

@@ -84,8 +84,8 @@ static int fetch (void *arg, int microbatch, const struct nn_inputs *in, struct 
     return input_fetch (&s->input, microbatch, in, err);
 }
 
-/* Is the logit of a token with a lower id as large as that of a label, which is the maximum?  1 or
- * 0 by this rank's columns, -1 and a text on failure.
+/* Returns 1 if a token of this rank's columns has a lower id than a label and the same logit, which
+ * is the maximum; else 0. -1 and a text on failure.
  */
 static int has_lower (struct scorer *s, const struct model_scores *found, int64_t row,
                       int32_t label, struct mg_error *err)

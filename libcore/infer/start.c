@@ -56,7 +56,7 @@ static int set_geometry (struct infer *infer, struct mg_error *err)
     return 0;
 }
 
-/* Do the further arguments describe the model?  A file of weights may not. */
+/* True if the further arguments describe the model.  A file of weights may not. */
 static bool has_model (const struct infer_config *c)
 {
     static const char name[] = "--num-layers";
@@ -269,7 +269,7 @@ int infer_start (struct infer *infer, const struct infer_config *config, struct 
     return rc;
 }
 
-/* What the passes have room for. */
+/* Print how many requests, positions and rows the passes have room for. */
 static void describe_passes (const struct infer *infer)
 {
     const struct generator_config *g = &infer->given.generator;

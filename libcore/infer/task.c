@@ -246,7 +246,7 @@ static void text_figures (const struct task *t, double sum, struct task_figures 
     }
 }
 
-/* Is the right ending of a question the one with the least loss, the first among equals? */
+/* True if the right ending of a question has the least loss; of equal losses the first counts. */
 static bool is_right (const struct task *t, const struct task_question *q,
                       const struct scorer_sample *score, bool by_characters)
 {

@@ -1,4 +1,4 @@
-/* gpus.c - do the GPUs of the ranks go together? */
+/* gpus.c - whether the GPUs of the ranks go together */
 
 #include <errno.h>
 #include <stdio.h>

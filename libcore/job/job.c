@@ -72,14 +72,16 @@ static const char *comm_named (const char *comm)
     return comm ? comm : getenv ("MG_TEST_COMM");
 }
 
-/* Do ranks choose the device?  A backend without GPUs leaves no choice. */
+/* True if ranks choose the device.  A backend without GPUs leaves no choice. */
 static bool is_choice (const char *comm, const char *device)
 {
     device = device_named (device);
     return device && strcmp (device, DEVICE_AUTO) == 0 && (!comm || strcmp (comm, "nccl") == 0);
 }
 
-/* Do ranks of this job choose it together?  start_for_choice() has started the backend then. */
+/* True if the ranks of this job choose the device together. start_for_choice() has then started the
+ * backend.
+ */
 static bool choose_together (const struct job *job, const struct job_config *config)
 {
     struct comm_start *start = bootstrap_kept (job->bootstrap);

@@ -40,7 +40,7 @@ int monitor_hub (int which, int size)
     return which == 0 ? 0 : size - 1;
 }
 
-/* Which hub this rank is, -1: none. */
+/* Returns the number of the hub that this rank is, or -1. */
 static int own_hub (const struct monitor *m)
 {
     for (int h = 0; h < MONITOR_HUBS; h++) {

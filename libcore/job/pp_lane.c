@@ -7,7 +7,7 @@
 /* Links in the order of their creation. */
 enum turn { EVEN_LINKS, ODD_LINKS, LAST_TO_FIRST, NUM_TURNS };
 
-/* What a rank calls its end of a lane; 'step' leads to the other end's rank. */
+/* A lane's name on the rank at one end.  The rank plus 'step' is that at the other end. */
 static const struct end {
     const char *name;
     bool backward, receives;

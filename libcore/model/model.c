@@ -407,7 +407,7 @@ static int check_passes (const struct model_spec *spec, const struct model_layou
     return 0;
 }
 
-/* What a model with caches can have. */
+/* Check that a model with caches has nothing that caches exclude. */
 static int check_cache (const struct model_spec *spec, const struct model_layout *layout,
                         struct mg_error *err)
 {

@@ -31,7 +31,9 @@ enum model_passes { MODEL_TRAINING, MODEL_EVALUATION, MODEL_NUM_PASSES };
 struct model_spec {
     struct model_config config;
     int micro_batch_size;
-    /* Of passes that evaluate; 0: as those that train, which have config.seq_length. */
+    /* Micro batch and sequence length of passes that evaluate. 0: those of passes that train, whose
+     * length is config.seq_length.
+     */
     int eval_micro_batch_size, eval_seq_length;
     /* Keys and values of so many positions of so many sequences are kept from pass to pass, and a
      * pass continues sequences (model_continue()); zeros: none.  Such a model has no backward

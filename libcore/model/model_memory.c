@@ -1,12 +1,12 @@
 /* model_memory.c - slots of activations, and the memory of a model
  *
- * Memory is carved by one piece of code that runs with nothing behind it first (arena.h), so what
- * is planned is what is used.  Chunks whose layers keep as much for a microbatch share slots: a
- * slot then has the tensors of each chunk in the same memory.  Tensors that are of no use between
- * layers are there once, under their name, with room for the largest of that name; so are
- * recomputed ones, once for each layer of a unit.  Of these, tensors that only forward passes use
- * and tensors that only backward passes use share memory; a phase that runs forward again is
- * a use by backward passes (layer_tensor_passes()).
+ * One piece of code carves the memory.  It runs without memory first (arena.h), so the planned
+ * memory is the used memory.  Chunks whose layers keep as much for a microbatch share slots: a slot
+ * then has the tensors of each chunk in the same memory.  Tensors that are not used between layers
+ * exist once for each name, with room for the largest tensor of that name.  Recomputed tensors
+ * exist once for each name and each layer of a unit.  Of these, tensors that only forward passes
+ * use and tensors that only backward passes use share memory; a phase that runs forward again is a
+ * use by backward passes (layer_tensor_passes()).
  */
 
 #include <errno.h>
@@ -194,7 +194,8 @@ static bool is_stored (const struct param *p)
     return p->storage != p->dtype;
 }
 
-/* The weights of losses, and two scales in the room of each further number; at least one number. */
+/* Returns the count of numbers: the weights of losses, and one number for two scales; at least one.
+ */
 static int64_t num_values (const struct model *m)
 {
     int64_t scales = 0, n;
@@ -219,8 +220,8 @@ static void carve_sets (struct shared *s, unsigned passes, bool plan, struct are
     }
 }
 
-/* What forward passes alone use and what backward passes alone use is in the same memory, since a
- * rank takes one pass at a time.
+/* Tensors that only forward passes use and tensors that only backward passes use share memory,
+ * since a rank runs one pass at a time.
  */
 static void carve_all_sets (struct shared *s, bool plan, struct arena *a)
 {
@@ -419,8 +420,8 @@ int model_plan_pools (struct model *m, struct mg_error *err)
     for (int c = 0; c < m->num_chunks; c++) {
         struct chunk *chunk = &m->chunk[c];
         size_t bytes, tensors;
-        /* With graphs, the first chunk has slots of its own: then the others meet the same slots
-         * again, and a rank with the most slots has one more than otherwise.
+        /* With graphs, the first chunk has slots of its own.  The other chunks then use the same
+         * slots again and again, and the rank with the most slots has one more than without graphs.
          */
         int p = c > 0 && m->spec.graphs.impl == GRAPHS_LAYERS ? 1 : 0;
 
@@ -673,7 +674,7 @@ int model_scratch_bytes (struct model *m, size_t *bytes, struct mg_error *err)
     return 0;
 }
 
-/* Where this rank's positions begin among those of all context-parallel ranks. */
+/* Returns the first of this rank's positions, among those of all context-parallel ranks. */
 static int64_t own_first_row (const struct model *m, const struct nn_shape *shape)
 {
     return m->nn.cp_rank * shape->seq;

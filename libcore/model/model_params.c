@@ -63,8 +63,8 @@ static void share_embedding (struct model_describer *d, struct layer *layer, int
     }
 }
 
-/* If heads share the output layer, it comes behind all other parameters.  The output layer of a
- * single head is there anyway.
+/* If heads share the output layer, it comes behind all other parameters.  If there is one head, its
+ * output layer stays where it is.
  */
 static void share_output (struct model_describer *d, struct layer *layer, int i)
 {

@@ -112,7 +112,7 @@ struct pass model_start (const struct model *m, const struct model_mode *mode)
     };
 }
 
-/* Of each layer of a chunk. */
+/* Set the live rows of all tensors of a chunk's layers. */
 static void shape_chunk (const struct nn_shape *shape, const struct chunk *c, struct slot *s)
 {
     for (int l = 0; l < c->num_layers; l++) {

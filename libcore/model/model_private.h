@@ -21,7 +21,7 @@ struct shared_tensor {
     const char *name;
     bool gradient;
     struct tensor tensor;
-    unsigned passes; /* that use it: layer_tensor_passes() of all layers */
+    unsigned passes; /* the kinds of passes that use it: layer_tensor_passes() of all layers */
 };
 
 enum { MAX_SHARED = 192 };

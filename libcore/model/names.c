@@ -69,7 +69,7 @@ bool names_are_fused (const struct names_scheme *scheme)
 
 /* --- lists --- */
 
-/* What a row is looked up for. */
+/* The parameter for which a row is looked up. */
 struct place {
     char pattern[PIECE_NAME_MAX]; /* of our name */
     char key[PIECE_NAME_MAX];     /* the name that the parameter has in tables */

@@ -150,7 +150,7 @@ void names_export (const struct names_tensor *tensor, const void *ours, size_t s
 void names_import (const struct names *names, size_t param, const void *const *theirs,
                    size_t size, int64_t from, int64_t n, void *out);
 
-/* Where element 'from' of a parameter is: element '*at' of the foreign tensor after 'first' by
+/* Find element 'from' of a parameter: it is element '*at' of the foreign tensor after 'first' by
  * '*part'.  Returns how many elements of the parameter follow there, each '*stride' further.
  */
 int64_t names_locate (const struct names *names, size_t param, int64_t from, size_t *part,

@@ -299,7 +299,7 @@ static int check_rules (const struct model_config *c, const struct model_layout 
     return rc;
 }
 
-/* What Megatron-LM's arguments are called, in messages. */
+/* The messages name Megatron-LM's arguments. */
 static int check_variants (const struct model_config *c, struct mg_error *err)
 {
     const struct model_window *w = &c->window;

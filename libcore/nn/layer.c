@@ -64,7 +64,8 @@ int layer_num_operands (const struct layer_op *op)
     return n;
 }
 
-/* What a half does to an operand if the half runs. */
+/* Returns the accesses of a half, forward or backward, to an operand; 0 if the half does not run.
+ */
 static unsigned access_of (const struct phase *phase, int i, bool backward)
 {
     const struct layer_operand *o = &phase->op->operand[i];

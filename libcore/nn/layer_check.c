@@ -1,8 +1,9 @@
 /* layer_check.c - the proof that a specification is whole
  *
- * Three questions, each answered by a walk over the phases: is every tensor written before it is
- * read; is the work that phases leave on side streams awaited in time; which phases have to run
- * again before each backward half, and is everything that they read still as it was.
+ * Three walks over the phases.  The first proves that every tensor is written before it is read,
+ * the second that the work which phases leave on side streams is awaited in time.  The third finds
+ * the phases that have to run again before each backward half, and proves that everything they read
+ * still has its value.
  */
 
 #include <errno.h>
@@ -64,7 +65,7 @@ static bool same_memory (const struct layer_spec *spec, int a, int b)
 
 /* --- side streams --- */
 
-/* What a pass over a layer has left on the side streams so far. */
+/* The work that a pass over a layer has put on the side streams, and that is not awaited yet. */
 struct aside {
     const struct layer_spec *spec;
     const struct phase *left[NN_ALL_SIDES + 1]; /* by the bit of a side stream: the phase whose work

@@ -249,7 +249,7 @@ int layer_graph_replay (const struct layer_graph *g, const struct pass *pass,
 
 /* --- memory --- */
 
-/* Who uses a tensor, and how: bits. */
+/* The uses of a tensor by graphs and by eager phases, as bits. */
 enum { GRAPH_READS = 1, GRAPH_WRITES = 2, EAGER_READS = 4, READ_BEFORE_WRITTEN = 8 };
 
 static unsigned users_of (const struct layer_spec *spec, int t)

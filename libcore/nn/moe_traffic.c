@@ -12,10 +12,10 @@
 
 #include "libcore/nn/moe_traffic.h"
 
-/* Of the numbers that go with rows. */
+/* Bytes of the numbers that are sent with rows. */
 enum { COUNT_BYTES = 8, INDEX_BYTES = 4, PROB_BYTES = 4 };
 
-/* What one pass over the groups needs. */
+/* The state of one pass over the groups. */
 struct counter {
     const struct moe_load *load;
     const struct grid *grid;
@@ -94,7 +94,7 @@ static int check_size (const struct counter *c, const int64_t *layers, struct mg
     return 0;
 }
 
-/* What member a of the group sends member b. */
+/* Add the bytes that member a of the group sends to member b. */
 static void pair_bytes (const struct counter *c, int a, int b,
                         int64_t bytes[MOE_NUM_DISPATCHES][MOE_NUM_PHASES])
 {

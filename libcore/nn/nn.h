@@ -135,9 +135,8 @@ struct nn_shape {
                              model_bind(), empty without rotary positions */
 };
 
-/* What there are as many of as a tensor has live rows, or a part of them: one, sequences, this
- * rank's rows, tokens, tokens of all context-parallel ranks, rows that the head takes, and the
- * counts of nn_expert_rows.
+/* The units in which live rows of a tensor are counted: one, sequences, this rank's rows, tokens,
+ * tokens of all context-parallel ranks, rows that the head takes, and the counts of nn_expert_rows.
  */
 enum nn_unit { NN_ONE, NN_SEQUENCES, NN_ROWS, NN_TOKENS, NN_WHOLE_TOKENS, NN_WANTED, NN_CHOICES,
                NN_RECEIVED, NN_EXPERT_ROWS };
@@ -180,8 +179,8 @@ bool nn_has_window (const struct nn *nn, int layer);
  */
 int64_t nn_kept (const struct nn *nn, bool window);
 
-/* Are the sequences of a pass in different places of the caches, with room for their positions?
- * Without caches there are none.  -1, EINVAL and a text if not.
+/* Check that the sequences of a pass are in different places of the caches, with room for their
+ * positions.  Without caches there are none.  -1, EINVAL and a text if not.
  */
 int nn_check_sequences (const struct nn *nn, const struct nn_shape *shape, struct mg_error *err);
 
@@ -190,8 +189,8 @@ int nn_check_sequences (const struct nn *nn, const struct nn_shape *shape, struc
  */
 void nn_plan_shape (struct nn_shape *planned, const struct nn_shape *shape);
 
-/* Does a pass of this shape fit into what is planned?  -1, EINVAL and a text that names the count
- * if not.
+/* Check that a pass of this shape fits into what is planned.  -1, EINVAL and a text that names the
+ * count if not.
  */
 int nn_fits (const struct nn_shape *planned, const struct nn_shape *shape, struct mg_error *err);
 
@@ -297,8 +296,8 @@ void nn_set_sizes (struct nn *nn);
 /* Set the numbers of rows that experts take, by the others of the shape. */
 void nn_set_rows (const struct nn *nn, struct nn_shape *shape);
 
-/* Where heads are in rows of this rank: group g of a row begins at 'first' + g stride_g, and its
- * heads are stride_h apart.  Rows follow each other, groups stride_g apart as well.
+/* The places of heads in rows of this rank: group g of a row begins at 'first' + g stride_g, and
+ * its heads are stride_h apart.  Rows follow each other, groups stride_g apart as well.
  */
 enum heads {
     HEADS_QUERIES = 1,

@@ -183,8 +183,8 @@ static int64_t run_cols (const struct param *p)
     return p->ndims == 2 ? p->extent[1] : p->runs.rows;
 }
 
-/* Where the first piece of [from, to) ends: behind the rest of a row, the whole rows, the start of
- * a row; never behind the run.
+/* Returns the end of the first piece of [from, to).  A piece is the rest of a row, some whole rows,
+ * or the start of a row, and does not go beyond the run.
  */
 static int64_t cut (const struct param *p, int64_t from, int64_t to)
 {

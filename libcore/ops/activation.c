@@ -2,7 +2,7 @@
 
 #include "libcore/ops/ops.h"
 
-static struct kern_act act_of (const struct nn *nn)
+struct kern_act ops_act (const struct nn *nn)
 {
     const struct model_config *c = &nn->config;
 
@@ -16,7 +16,7 @@ static int act_fwd (const struct pass *pass, const struct phase *phase, struct m
     const struct kern_act_fwd g = {
         .rows = pass->shape->tokens,
         .cols = pass_tensor (pass, phase, ACT_Y)->shape[1],
-        .act = act_of (nn),
+        .act = ops_act (nn),
         .dtype = nn->dtype,
         .x = pass_data (pass, phase, ACT_X),
         .y = pass_data (pass, phase, ACT_Y),
@@ -31,7 +31,7 @@ static int act_bwd (const struct pass *pass, const struct phase *phase, struct m
     const struct kern_act_bwd g = {
         .rows = pass->shape->tokens,
         .cols = pass_tensor (pass, phase, ACT_DY)->shape[1],
-        .act = act_of (nn),
+        .act = ops_act (nn),
         .dtype = nn->dtype,
         .dy = pass_data (pass, phase, ACT_DY),
         .x = pass_data (pass, phase, ACT_X),

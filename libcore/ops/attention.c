@@ -114,8 +114,8 @@ int attention_move_keys (const struct pass *pass, const struct attention_operand
     return attention_move (pass, &from->v, &to->v, rows, groups, err);
 }
 
-/* Queries, keys and values of the kernel's call, or their gradients, by what the exchange of the
- * layer has done with them.
+/* Set queries, keys and values of the kernel's call, or their gradients, to where the layer's
+ * exchange has put them.
  */
 static struct attention_operands operands_of (const struct pass *pass, const struct phase *phase,
                                               int query, int key, int value)
@@ -157,8 +157,8 @@ static double scale_of (const struct nn *nn)
     return (c->latent.on ? rope_softmax_factor (&c->rope) : 1.0) / sqrt ((double)nn->head_dim);
 }
 
-/* The layer's number as Megatron-LM counts it, from 1: of the layers for multi-token prediction by
- * themselves.
+/* The layer's number as Megatron-LM counts it, from 1.  Layers for multi-token prediction are
+ * counted by themselves.
  */
 static double coeff_of (const struct pass *pass)
 {
@@ -167,7 +167,7 @@ static double coeff_of (const struct pass *pass)
     return pass->layer->mtp > 0 ? pass->layer->mtp : pass->layer->number + 1;
 }
 
-/* Where the positions of the queries begin among those of all context-parallel ranks. */
+/* Returns the first position of the queries, among those of all context-parallel ranks. */
 static int64_t first_query (const struct pass *pass)
 {
     const struct nn_exchange *c = &pass->layer->exchange;

@@ -281,7 +281,7 @@ static int make_block (const struct pass *pass, const struct phase *phase, const
     return kern_copy (nn->kern, &shared, nn->compute, err);
 }
 
-/* The keys and values of 'rows' positions at least, of a place that has so much room. */
+/* Make the keys and values of at least 'rows' positions.  The place has room for so many. */
 static int make_keys (const struct pass *pass, const struct phase *phase, const void *weight,
                       const void *from, int64_t rows, int64_t room, struct mg_error *err)
 {

@@ -2,7 +2,7 @@
  *
  * With an all-to-all a rank keeps a part of the heads and gives its rows of the others to its
  * neighbours.  It gets their rows of its own part (Jacobs et al. 2023).  With an all-gather a rank
- * gets the keys and values of all rows.  What is sent is packed first (attention.h).
+ * gets the keys and values of all rows.  Data are packed before they are sent (attention.h).
  */
 
 #include "libcore/ops/attention.h"

@@ -138,38 +138,29 @@ static double column_flops (const struct layer_spec *spec, const struct phase *p
     return layer_product_flops (&spec->param[phase->operand[COLUMN_WEIGHT]], shape);
 }
 
-#define COLUMN_OPERANDS                                                                  \
-    {                                                                                    \
-        [COLUMN_X] = { "x", false, OPERAND_READ, OPERAND_READ | OPERAND_TRAIN },         \
-        [COLUMN_Y] = { "y", false, OPERAND_WRITE, 0 },                                   \
-        [COLUMN_WEIGHT] = { "weight", true, OPERAND_READ, OPERAND_READ | OPERAND_ADD },  \
-        [COLUMN_BIAS] = { "bias", true, OPERAND_READ, OPERAND_ADD },                     \
-        [COLUMN_DY] = { "dy", false, 0, OPERAND_READ },                                  \
-        [COLUMN_DX] = { "dx", false, 0, OPERAND_WRITE | OPERAND_ASIDE },                 \
-        [COLUMN_ALL_ROWS] = { OPS_ALL_ROWS, false, OPERAND_SCRATCH,                      \
-                              OPERAND_SCRATCH | OPERAND_TRAIN },                         \
-        [COLUMN_CONVERTED] = { OPS_CONVERTED, false, OPERAND_SCRATCH, OPERAND_SCRATCH }, \
+#define COLUMN_OP(text)                                                                      \
+    {                                                                                        \
+        .name = text,                                                                        \
+        .flags = PHASE_CAPTURABLE,                                                           \
+        .starts_bwd = NN_TP_SIDE,                                                            \
+        .flops = column_flops,                                                               \
+        .operand = {                                                                         \
+            [COLUMN_X] = { "x", false, OPERAND_READ, OPERAND_READ | OPERAND_TRAIN },         \
+            [COLUMN_Y] = { "y", false, OPERAND_WRITE, 0 },                                   \
+            [COLUMN_WEIGHT] = { "weight", true, OPERAND_READ, OPERAND_READ | OPERAND_ADD },  \
+            [COLUMN_BIAS] = { "bias", true, OPERAND_READ, OPERAND_ADD },                     \
+            [COLUMN_DY] = { "dy", false, 0, OPERAND_READ },                                  \
+            [COLUMN_DX] = { "dx", false, 0, OPERAND_WRITE | OPERAND_ASIDE },                 \
+            [COLUMN_ALL_ROWS] = { OPS_ALL_ROWS, false, OPERAND_SCRATCH,                      \
+                                  OPERAND_SCRATCH | OPERAND_TRAIN },                         \
+            [COLUMN_CONVERTED] = { OPS_CONVERTED, false, OPERAND_SCRATCH, OPERAND_SCRATCH }, \
+        },                                                                                   \
+        .fwd = column_fwd,                                                                   \
+        .bwd = column_bwd,                                                                   \
     }
 
-const struct layer_op op_linear_column = {
-    .name = "linear_column",
-    .flags = PHASE_CAPTURABLE,
-    .starts_bwd = NN_TP_SIDE,
-    .flops = column_flops,
-    .operand = COLUMN_OPERANDS,
-    .fwd = column_fwd,
-    .bwd = column_bwd,
-};
-
-const struct layer_op op_linear_logits = {
-    .name = "linear_logits",
-    .flags = PHASE_CAPTURABLE,
-    .starts_bwd = NN_TP_SIDE,
-    .flops = column_flops,
-    .operand = COLUMN_OPERANDS,
-    .fwd = column_fwd,
-    .bwd = column_bwd,
-};
+const struct layer_op op_linear_column = COLUMN_OP ("linear_column");
+const struct layer_op op_linear_logits = COLUMN_OP ("linear_logits");
 
 static struct linear row (const struct pass *pass, const struct phase *phase)
 {

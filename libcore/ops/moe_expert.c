@@ -113,14 +113,6 @@ static const int64_t *live_rows (const struct pass *pass, const struct phase *ph
     return tensor_at (pass_tensor (pass, phase, kept->begin), pass->nn->experts.local);
 }
 
-static struct kern_act act_of (const struct nn *nn)
-{
-    const struct model_config *c = &nn->config;
-
-    return (struct kern_act){ .function = c->activation, .gated = c->gated,
-                              .clamp = c->activation_clamp, .offset = c->glu_offset };
-}
-
 int moe_act_fwd (const struct pass *pass, const struct phase *phase, const struct moe_kept *kept,
                  struct mg_error *err)
 {
@@ -128,7 +120,7 @@ int moe_act_fwd (const struct pass *pass, const struct phase *phase, const struc
     const struct tensor *fc1 = pass_tensor (pass, phase, kept->fc1);
     struct tensor *act = pass_tensor (pass, phase, kept->act);
     const struct kern_expert_act_fwd k = {
-        .fwd = { .rows = pass->shape->experts.rows, .cols = act->shape[1], .act = act_of (nn),
+        .fwd = { .rows = pass->shape->experts.rows, .cols = act->shape[1], .act = ops_act (nn),
                  .dtype = nn->dtype, .x = tensor_at (fc1, 0), .y = tensor_at (act, 0) },
         .live = live_rows (pass, phase, kept), .factor = pass_data (pass, phase, kept->prob),
     };
@@ -146,7 +138,7 @@ int moe_act_bwd (const struct pass *pass, const struct phase *phase, const struc
     const struct tensor *dact = pass_tensor (pass, phase, MOE_DACT);
     const struct tensor *dprob = pass_tensor (pass, phase, MOE_DINPUT_PROB);
     const struct kern_expert_act_bwd k = {
-        .bwd = { .rows = pass->shape->experts.rows, .cols = dact->shape[1], .act = act_of (nn),
+        .bwd = { .rows = pass->shape->experts.rows, .cols = dact->shape[1], .act = ops_act (nn),
                  .dtype = nn->dtype, .dy = tensor_at (dact, 0),
                  .x = pass_data (pass, phase, kept->fc1), .dx = pass_data (pass, phase, MOE_DFC1) },
         .live = live_rows (pass, phase, kept), .factor = tensor_at (prob, 0),

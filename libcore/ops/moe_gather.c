@@ -1,7 +1,7 @@
 /* moe_gather.c - the phases between tokens and experts with an all-gather
  *
  * Every rank gets the tokens of all ranks of the expert grid's group, and its experts take the rows
- * that are theirs.  What they make goes back to the tokens, and is summed over the ranks.
+ * that are theirs.  The experts' results go back to the tokens, and are summed over the ranks.
  */
 
 #include "libcore/ops/moe_exchange.h"

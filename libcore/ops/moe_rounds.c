@@ -82,8 +82,9 @@ int64_t moe_all_rows (const struct moe_routes *r)
     return n;
 }
 
-/* The first expert of each rank gets all rows: from the first expert-parallel rank of each
- * expert-tensor-parallel place, or from the first of these alone.
+/* Count as if the first expert of each rank got all rows.  The rows come from the first
+ * expert-parallel rank of each expert-tensor-parallel place, or from the first of these ranks
+ * alone.
  */
 void moe_fill_rounds (const struct moe_routes *r, int64_t rounds, int64_t rows, int64_t *count)
 {

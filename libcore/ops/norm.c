@@ -6,7 +6,7 @@
 
 #include "libcore/ops/ops.h"
 
-/* Where the rows of a norm lie in its operands. */
+/* The rows of a norm in its operands. */
 struct rows {
     int64_t n, cols;
     const void *x;

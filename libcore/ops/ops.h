@@ -153,6 +153,9 @@ extern const struct layer_op op_gather_keys;
 enum { ACT_X, ACT_Y, ACT_DY, ACT_DX };
 extern const struct layer_op op_act;
 
+/* Returns the model's activation, as kernels take it. */
+struct kern_act ops_act (const struct nn *nn);
+
 /* score = 1 / (1 + exp (-x W^T)) of this rank's rows; 'index' is not used afterwards.
  * Backward adds to dx, a tensor of all tokens, after the work on the tensor-parallel side
  * stream.
@@ -207,7 +210,8 @@ enum { PAIR_A, PAIR_B, PAIR_BOTH, PAIR_SUM, PAIR_OUT, PAIR_WEIGHT, PAIR_DOUT, PA
 extern const struct layer_op op_project_pair;
 
 /* For a tensor that two layers read, backward: own rows of dx, where one of them has put its
- * gradient, += dy, the gradient of the other.  Awaits the tensor-parallel stream.
+ * gradient, += dy, the gradient of the other.  The work on the tensor-parallel stream is awaited
+ * before (awaits_bwd).
  */
 enum { READERS_DX, READERS_DY };
 extern const struct layer_op op_two_readers;

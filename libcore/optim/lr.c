@@ -71,7 +71,9 @@ static double wsd_minus_sqrt (double ratio)
     return 1.0 - sqrt (ratio);
 }
 
-/* A style is its name and what is left of the way at a share of the decay. */
+/* A style is its name and a function: the part of the decay that is still to come after a share of
+ * its steps.
+ */
 static const struct {
     const char *name;
     double (*left) (double ratio);
@@ -123,7 +125,9 @@ static double wd_cosine (double ratio)
     return 0.5 * (cos (M_PI * (1.0 - ratio)) + 1.0);
 }
 
-/* A style is its name and the share of the way from start to end. */
+/* A style is its name and a function: the part of the increase that is done after a share of its
+ * steps.
+ */
 static const struct {
     const char *name;
     double (*share) (double ratio);

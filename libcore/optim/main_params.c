@@ -141,8 +141,8 @@ bool main_params_is_rounded (const struct main_params *m, size_t range)
 
 /* --- from initial values --- */
 
-/* Where the initial values of a range are, and their type: those of float8 parameters are where
- * gradients will be.
+/* Returns the address of the initial values of a range, and their type.  The initial values of
+ * float8 parameters are in the memory of their gradients.
  */
 static const void *initial_values (const struct main_params *m, size_t range,
                                    enum mg_dtype *dtype)

@@ -30,7 +30,7 @@ static bool is_float8 (const struct main_params *m, size_t range)
     return buffers_param_dtype (m->buffers, range) == MG_FLOAT8_E4M3;
 }
 
-/* What stored main parameters have to be multiplied by. */
+/* Returns the factor of stored main parameters. */
 static float main_scale (const struct main_params *m, size_t range)
 {
     return owned_is_scaled (&m->value, range) ? m->value.place[range].scale : 1;

@@ -334,7 +334,7 @@ int optimizer_scale_grads (struct optimizer *o, double factor, struct mg_error *
 
 /* --- the update --- */
 
-/* What gradients of a norm are multiplied by. */
+/* Returns the factor that clips gradients of the norm 'norm'. */
 static double clip_factor (const struct optimizer *o, double norm)
 {
     double clip = o->config.clip_grad, scale = clip > 0 ? clip / (norm + 1e-6) : 1.0;

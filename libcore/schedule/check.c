@@ -47,7 +47,7 @@ static const char *const buffer_names[NUM_BUFFERS] = {
     [GRADIENT] = "gradient",
 };
 
-/* What a transfer's steps do to their buffer. */
+/* The effect of each step of a transfer on its buffer. */
 static const struct rule {
     bool transfer, waits;
     enum which buffer;
@@ -82,7 +82,9 @@ struct transfers {
     size_t posted, ended;
 };
 
-/* What the lanes of a rank share: each entry is the first of the lanes that do. */
+/* What a lane shares with other lanes of its rank.  Each entry is the first lane of those that
+ * share it.
+ */
 struct sharing {
     enum sched_lane comm; /* a communicator */
     enum sched_lane pair; /* and numbers: both send to, or receive from, one rank */
@@ -265,7 +267,9 @@ static bool is_queued (const struct checker *c, const struct rank *r)
            && !r->s->step[r->at].joins;
 }
 
-/* A posted transfer or the wait for one: 1 done, 0 it has not ended, -1 illegal. */
+/* Run a step that posts a transfer or waits for one. 1: done; 0: the transfer has not ended; -1:
+ * the step is illegal.
+ */
 static int do_transfer (struct rank *r, size_t i, struct slot_state *slot, struct mg_error *err)
 {
     const struct sched_step *p = &r->s->step[i];
@@ -296,7 +300,7 @@ static int do_transfer (struct rank *r, size_t i, struct slot_state *slot, struc
     return 1;
 }
 
-/* The rank's next step: 1 done, 0 it waits, -1 illegal. */
+/* Run the rank's next step. 1: done; 0: the rank waits; -1: the step is illegal. */
 static int do_step (struct rank *r, struct mg_error *err)
 {
     const struct sched_step *p = &r->s->step[r->at];
@@ -407,7 +411,7 @@ static int meet (const struct checker *c, struct rank *r, enum sched_lane lane,
     return 1;
 }
 
-/* Let what can end on one rank's lane: 1 something did, 0 nothing, -1 illegal. */
+/* End the transfers of one rank's lane that can end. 1: some did; 0: none; -1: illegal. */
 static int run_lane (const struct checker *c, struct rank *r, enum sched_lane lane,
                      struct mg_error *err)
 {
@@ -567,7 +571,8 @@ static int check_end (struct rank *r, struct mg_error *err)
     return 0;
 }
 
-/* Which lanes share a communicator, and which of these are matched together. */
+/* Find the lanes that share a communicator, and those of them whose transfers are matched together.
+ */
 static void find_shared (struct rank *r, const struct sched_comms *comms)
 {
     const struct sched_shape *shape = &r->s->shape;

@@ -1,7 +1,7 @@
 /* moments.c - run a schedule's passes in time
  *
- * Repeats over the ranks, and runs each as far as the passes that it needs are done, until
- * nothing moves.
+ * Goes over the ranks again and again, and runs each until it needs a pass that is not done, until
+ * no rank advances.
  */
 
 #include <errno.h>
@@ -32,7 +32,7 @@ static int length (bool backward)
     return backward ? MOMENTS_BACKWARD : MOMENTS_FORWARD;
 }
 
-/* When the input of the pass is there, 0: from the start, -1: not yet. */
+/* Returns the time at which the input of the pass arrives. 0: from the start; -1: not yet known. */
 static int find_input (const struct moments *m, int stage, const struct sched_pass *p)
 {
     bool last = stage == m->chunks * m->pp - 1;
@@ -45,7 +45,7 @@ static int find_input (const struct moments *m, int stage, const struct sched_pa
     return end > 0 ? end : -1;
 }
 
-/* Run a rank as far as it goes: true if that was anywhere. */
+/* Run the passes of a rank until one has to wait.  True if a pass was run. */
 static bool advance (struct moments *m, int rank)
 {
     struct rank_passes *r = &m->rank[rank];

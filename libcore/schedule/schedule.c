@@ -365,8 +365,8 @@ static size_t find_receive (const struct builder *b, size_t i, bool backward)
     return i;
 }
 
-/* Has the pass's pool a slot for it, and for every pass that comes before it?  Those that
- * receive nothing bind theirs when they are due.
+/* True if the pass's pool has a slot for it and for every pass before it.  Passes that receive
+ * nothing bind their slots when they are due.
  */
 static bool has_room (struct builder *b, size_t pass)
 {

@@ -22,7 +22,7 @@ struct engine {
     bool lost; /* out of memory */
 };
 
-/* What rank 0 says before each pass. */
+/* The message of rank 0 before each pass. */
 struct word {
     int64_t go_on;
     int64_t bytes; /* of the plan */

@@ -48,13 +48,13 @@ static const struct unsupported unsupported[] = {
     { NULL, { NULL } },
 };
 
-/* Of bodies that have prompts. */
+/* Members that bodies with prompts may only have with these values. */
 static const struct unsupported unsupported_prompts[] = {
     { "add_special_tokens", { "true" } },
     { NULL, { NULL } },
 };
 
-/* Of bodies that have messages. */
+/* Members that bodies with messages may only have with these values. */
 static const struct unsupported unsupported_chats[] = {
     { "add_special_tokens", { "false" } },
     { "echo", { "false" } },
@@ -250,7 +250,7 @@ static int read_sampling (struct serve_request *r, const json_t *body, struct mg
     return read_integer (body, "seed", INT64_MIN, INT64_MAX, &r->seed, err);
 }
 
-/* What bodies with prompts and bodies with messages share. */
+/* Read the members that bodies with prompts and bodies with messages share. */
 static int read_common (struct serve_request *r, const struct serve_request_limits *limits,
                         const json_t *body, struct mg_error *err)
 {

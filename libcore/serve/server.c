@@ -26,7 +26,7 @@ struct server_work {
     double since;    /* when it was submitted */
     int begun;       /* texts that have had a place ... */
     int running;     /* ... and that have it now */
-    int status;      /* of a failure, 0: none */
+    int status;      /* the status of a failure, 0: none */
     const char *why; /* a constant, or server.why */
     bool released;
     bool told;       /* the failure is in the stream */
@@ -209,7 +209,7 @@ static int check_request (const struct server_config *c, struct serve_request *r
     if (r->max_tokens < 0) { // of a chat
         int64_t left = c->planned.length + 1 - (int64_t)r->prompt[0].ids.count;
 
-        r->max_tokens = left > 1 ? left : 1; // the generator refuses 1 where none is left
+        r->max_tokens = left > 1 ? left : 1; // the generator refuses 1 if no position is left
     }
     return 0;
 }
@@ -280,7 +280,9 @@ static int check_room (const struct server *s, int texts, struct mg_error *err)
     return 0;
 }
 
-/* Put a work behind all others, with the lock.  0, or a status and a text. */
+/* Add a piece of work to the end of the queue.  The caller holds the lock.  Returns 0, or a status
+ * and a text.
+ */
 static int enqueue (struct server *s, struct server_work *work, struct mg_error *err)
 {
     struct server_work **at = &s->first;

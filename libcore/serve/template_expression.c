@@ -574,7 +574,7 @@ struct tpl_node *tpl_parse_expression (struct tpl_parser *p)
     return n;
 }
 
-/* Does a tuple without brackets end here? */
+/* True if a tuple without brackets ends here. */
 static bool ends_tuple (const struct tpl_parser *p)
 {
     return p->at->kind == TPL_TOKEN_OUTPUT_END || p->at->kind == TPL_TOKEN_TAG_END

@@ -27,7 +27,7 @@ static const struct tpl_value *want_string (struct tpl_state *s, const struct tp
            : tpl_fail (s, "an argument is %s, not a string", tpl_kind_name (v));
 }
 
-/* An argument for which none is as if it was not given. */
+/* An argument that counts as not given if it is none. */
 static const struct tpl_value *unless_none (const struct tpl_value *v)
 {
     return v && v->kind == TPL_NONE ? NULL : v;
@@ -240,7 +240,7 @@ static const struct tpl_value *filter_int (struct tpl_state *s, const struct tpl
 
 /* --- filters of sequences --- */
 
-/* The items that map, selectattr and rejectattr see: a false value of any kind has none. */
+/* The items of a value for map, selectattr and rejectattr.  A false value of any kind has none. */
 static const struct tpl_value *items_if_true (struct tpl_state *s, const struct tpl_value *v)
 {
     return tpl_truth (v) ? tpl_iterate (s, v) : tpl_seq (s, TPL_LIST, 0);
@@ -334,7 +334,7 @@ static const struct tpl_value *filter_map (struct tpl_state *s, const struct tpl
     return to;
 }
 
-/* Does an item have the attribute, and pass the test? NULL on failure. */
+/* True if an item has the attribute and passes the test.  NULL on failure. */
 static const struct tpl_value *item_passes (struct tpl_state *s, const struct tpl_args *v,
                                             const struct tpl_function *test,
                                             const struct tpl_value *item)
@@ -614,7 +614,7 @@ static const struct tpl_value *test_even (struct tpl_state *s, const struct tpl_
 
 /* --- methods --- */
 
-/* Does a method of strings, or of dicts, apply? */
+/* True if a method of strings, or of dicts, applies. */
 static int check_method (struct tpl_state *s, const struct tpl_args *v, enum tpl_kind kind)
 {
     if (v->of[0]->kind == kind)

@@ -354,7 +354,7 @@ static int lex_token (struct lexer *l)
     return lex_operator (l);
 }
 
-/* Does the tag end here? */
+/* True if the tag ends here. */
 static bool ends (const struct lexer *l, bool output)
 {
     if (output)

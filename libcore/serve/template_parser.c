@@ -150,7 +150,7 @@ static int pass_end (struct tpl_parser *p, const char *name)
 
 static struct tpl_node *parse_statement (struct tpl_parser *p);
 
-/* Does a tag here end the statements? */
+/* True if a tag here ends the statements. */
 static bool at_end (const struct tpl_parser *p)
 {
     struct tpl_parser q = *p;

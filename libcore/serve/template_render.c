@@ -44,7 +44,7 @@ static int assign (struct tpl_state *s, struct tpl_frame *frame, const struct tp
     return 0;
 }
 
-/* Does an item pass the filter of its loop? -1 on failure. */
+/* Find out whether an item passes the filter of its loop. -1 on failure. */
 static int passes (struct tpl_state *s, const struct tpl_loop *l, const struct tpl_value *item)
 {
     struct tpl_frame *frame;
@@ -224,7 +224,9 @@ static int give_defaults (struct tpl_state *s, struct tpl_frame *to, const struc
     return 0;
 }
 
-/* The text of statements, as a string.  NULL if they leave a loop, which '*flow' tells, or fail. */
+/* The text of statements, as a string.  NULL on failure, or if they leave a loop, which '*flow'
+ * says.
+ */
 static const struct tpl_value *capture (struct tpl_state *s, struct tpl_frame *frame,
                                         const struct tpl_node *first, enum flow *flow)
 {

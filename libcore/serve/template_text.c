@@ -63,7 +63,7 @@ static bool is_upper (char c)
     return c >= 'A' && c <= 'Z';
 }
 
-/* Does a word of the filter "title" begin behind this text? */
+/* True if a word of the filter "title" begins behind this text. */
 static bool begins_word (struct tpl_text t, size_t at)
 {
     size_t before, n;

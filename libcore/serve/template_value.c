@@ -431,7 +431,7 @@ int tpl_compare (struct tpl_state *s, const struct tpl_value *a, const struct tp
 
 /* --- dicts and sequences --- */
 
-/* Can it be a key? */
+/* Check that a value can be a key. */
 static int check_key (struct tpl_state *s, const struct tpl_value *key)
 {
     if (key->kind == TPL_NONE || key->kind == TPL_STRING || tpl_is_number (key))

@@ -88,7 +88,7 @@ const struct tpl_value *tpl_fail (struct tpl_state *s, const char *fmt, ...)
 const struct tpl_value *tpl_refuse (struct tpl_state *s, const char *fmt, ...)
     __attribute__ ((format (printf, 2, 3)));
 
-/* Take steps, for work on 'bytes' of text. */
+/* Count the steps of work on 'bytes' bytes of text. -1 if the template has used up its steps. */
 int tpl_work (struct tpl_state *s, size_t bytes);
 /* Go a call deeper; tpl_leave() goes back. */
 int tpl_enter (struct tpl_state *s);
@@ -126,7 +126,7 @@ int tpl_contains (struct tpl_state *s, const struct tpl_value *in, const struct 
 int tpl_compare (struct tpl_state *s, const struct tpl_value *a, const struct tpl_value *b,
                  int *order);
 
-/* The value of a key. NULL without a text if there is none; *failed tells. */
+/* Returns the value of a key.  NULL if there is none, or on failure; *failed is true on failure. */
 const struct tpl_value *tpl_dict_get (struct tpl_state *s, const struct tpl_dict *d,
                                       const struct tpl_value *key, bool *failed);
 int tpl_dict_set (struct tpl_state *s, struct tpl_dict *d, const struct tpl_value *key,

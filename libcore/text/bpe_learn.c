@@ -1,8 +1,8 @@
 /* bpe_learn - the most frequent pair, again and again
  *
- * A heap has the pairs by what they counted when they were put there.  A pair that comes
- * up with another count than it now has goes back with the new one.  Each entry has the
- * words where its pair came to be, so that a merge looks at no others.
+ * A heap has the pairs in the order of their counts at the time when they were added.  If the count
+ * of the first pair has changed since, the pair is added again with the new count.  Each entry has
+ * the words where its pair came to be, so that a merge looks at no others.
  */
 
 #include <errno.h>

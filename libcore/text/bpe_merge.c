@@ -80,8 +80,9 @@ static size_t merge_round (const struct bpe_pairs *pairs, struct symbol *part, s
     return to;
 }
 
-/* Where the best pair is, the leftmost of equal ones; NONE: there is none.  Rank and place
- * are compared as one number, so that no branch has to be guessed. */
+/* Returns the place of the best pair, the leftmost of equal pairs; NONE: there is none.  Rank and
+ * place are compared as one number, so that no branch has to be guessed.
+ */
 static size_t find_best (const struct symbol *part, size_t n)
 {
     uint64_t best = (uint64_t)NONE << 32;

@@ -124,3 +124,24 @@ int json_place_type (const struct json_place *place, const json_t *object,
         return -1;
     return *type ? 0 : json_place_error (place, err, "no \"type\"");
 }
+
+int json_place_sequence (const struct json_place *place, const json_t *object, const char *key,
+                         int depth, json_place_fn *read, void *arg, struct mg_error *err)
+{
+    const struct json_place at = json_place_key (place, key);
+    const json_t *list = json_object_get (object, key), *element;
+    size_t i;
+
+    if (!json_is_array (list))
+        return json_place_error (&at, err, "want an array");
+    if (depth == JSON_PLACE_DEPTH)
+        return json_place_error (&at, err, "more than %d sequences in one another",
+                                 JSON_PLACE_DEPTH);
+    json_array_foreach (list, i, element) {
+        const struct json_place one = json_place_index (&at, i);
+
+        if (read (arg, &one, element, depth + 1, err) < 0)
+            return -1;
+    }
+    return 0;
+}

@@ -52,4 +52,17 @@ int json_place_string (const struct json_place *place, const json_t *object,
 int json_place_type (const struct json_place *place, const json_t *object,
                      const char **type, struct mg_error *err);
 
+/* A function that reads a value.  'depth' is the number of sequences around the value. */
+typedef int json_place_fn (void *arg, const struct json_place *place, const json_t *value,
+                           int depth, struct mg_error *err);
+
+enum { JSON_PLACE_DEPTH = 8 }; /* the most sequences in one another */
+
+/* Read a sequence: call 'read' for each element of the array that is member 'key' of the object at
+ * 'place', until a call fails.  'depth' is that of the object; the elements have one more.  -1 and
+ * a text also if the member is not an array, or if the depth is JSON_PLACE_DEPTH.
+ */
+int json_place_sequence (const struct json_place *place, const json_t *object, const char *key,
+                         int depth, json_place_fn *read, void *arg, struct mg_error *err);
+
 #endif /* LIBCORE_TEXT_JSON_PLACE_H */

@@ -93,8 +93,9 @@ static int32_t read_hex (const struct parser *p)
     return n;
 }
 
-/* A surrogate 'c', whose digits are read: with its other half, which is read here, one
- * character. */
+/* Join a surrogate 'c', whose digits have been read, with its other half, which is read here, to
+ * one character.
+ */
 static int32_t join_surrogates (struct parser *p, int32_t c)
 {
     const size_t before = p->at;

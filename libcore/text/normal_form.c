@@ -1,8 +1,8 @@
 /* normal_form - Unicode's normal forms by utf8proc
  *
- * Most text is in its normal form.  A character is plain if it neither changes nor joins
- * what is before it, whatever stands around it, but for a mark that follows.  So a text is
- * cut before plain characters, and only pieces with others are given to the library.
+ * Most text is in its normal form.  A character is plain if, whatever stands around it, it neither
+ * changes nor joins the text before it.  Only a mark that follows may change it.  So a text is cut
+ * before plain characters, and only pieces with others are given to the library.
  */
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static bool is_stray (uint32_t c)
     return c >= 0xd800 && c < 0xe000;
 }
 
-/* One before the finals of Hangul: utf8proc 2.8 takes it for one, and loses it. */
+/* The character before the finals of Hangul: utf8proc 2.8 takes it for a final, and loses it. */
 enum { HANGUL_T_BASE = 0x11a7 };
 
 /* ASCII and CJK ideographs are plain in all forms; in NFC so are Latin, Greek and Cyrillic
@@ -92,7 +92,7 @@ static int append_form (enum normal_form form, const char *text, size_t size,
     return text_buffer_append (out, text + done, size - done, err);
 }
 
-/* One character more than utf8proc knows a mapping of: I with a dot above. */
+/* The one character whose mapping utf8proc does not know: I with a dot above. */
 static int append_lower (const char *text, size_t size, struct text_buffer *out,
                          struct mg_error *err)
 {

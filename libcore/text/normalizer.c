@@ -9,7 +9,7 @@
 #include "libcore/text/normalizer.h"
 #include "libcore/text/utf8.h"
 
-enum { MAX_STEPS = 64, MAX_DEPTH = 8 };
+enum { MAX_STEPS = 64 };
 
 enum kind { FORM, PREPEND, REPLACE, STRIP };
 
@@ -158,33 +158,19 @@ static int read_step (struct step *step, const char *type, const struct json_pla
                              "Strip or Sequence", json_place_quote (q, type, strlen (type)));
 }
 
-static int read_value (struct normalizer *n, const struct json_place *place,
-                       const json_t *value, int depth, struct mg_error *err)
+static int read_value (void *arg, const struct json_place *place, const json_t *value, int depth,
+                       struct mg_error *err)
 {
-    const struct json_place at = json_place_key (place, "normalizers");
-    const json_t *list, *element;
+    struct normalizer *n = arg;
     const char *type;
-    size_t i;
 
     if (json_place_type (place, value, &type, err) < 0)
         return -1;
-    if (strcmp (type, "Sequence") != 0) {
-        if (n->num_steps == MAX_STEPS)
-            return json_place_error (place, err, "more than %d normalizers", MAX_STEPS);
-        return read_step (&n->steps[n->num_steps++], type, place, value, err);
-    }
-    list = json_object_get (value, "normalizers");
-    if (!json_is_array (list))
-        return json_place_error (&at, err, "want an array");
-    if (depth == MAX_DEPTH)
-        return json_place_error (&at, err, "more than %d sequences in one another", MAX_DEPTH);
-    json_array_foreach (list, i, element) {
-        const struct json_place one = json_place_index (&at, i);
-
-        if (read_value (n, &one, element, depth + 1, err) < 0)
-            return -1;
-    }
-    return 0;
+    if (strcmp (type, "Sequence") == 0)
+        return json_place_sequence (place, value, "normalizers", depth, read_value, n, err);
+    if (n->num_steps == MAX_STEPS)
+        return json_place_error (place, err, "more than %d normalizers", MAX_STEPS);
+    return read_step (&n->steps[n->num_steps++], type, place, value, err);
 }
 
 struct normalizer *normalizer_create (const struct json_place *place, const json_t *value,

@@ -231,8 +231,9 @@ static int put_posix (struct translation *t, struct mg_error *err)
     return refuse (t, t->at, "a class by name other than digit, xdigit, cntrl and ascii", err);
 }
 
-/* One side of "&&" in a class, or the whole of it: any of what 'plain' is, which is the inside of a
- * class of PCRE2, and of 'others', expressions of one character with "|" between. */
+/* One side of "&&" in a class, or the whole class.  It matches a character of 'plain', the inside
+ * of a class of PCRE2, or of 'others', expressions of one character with "|" between them.
+ */
 struct operand {
     struct text_buffer plain, others;
 };
@@ -250,7 +251,7 @@ static int write (struct text_buffer *to, const char *text, struct mg_error *err
 
 static int put_class (struct translation *t, struct text_buffer *to, struct mg_error *err);
 
-/* What put_escape() and put_posix() write goes to 'to' in place of t->to. */
+/* Let put_escape() and put_posix() write to 'to' in place of t->to. */
 static int put_inside (struct translation *t, struct text_buffer *to,
                        int (*put_it) (struct translation *t, struct mg_error *err),
                        struct mg_error *err)

@@ -7,7 +7,6 @@
 #include "libcore/text/splitter.h"
 #include "libcore/text/utf8.h"
 
-enum { MAX_DEPTH = 8 };
 
 enum kind { SPLIT, PREFIX, MAP, METASPACE };
 
@@ -240,13 +239,11 @@ static int read_simple (struct splitter *s, const char *type,
                              json_place_quote (q, type, strlen (type)));
 }
 
-static int read_value (struct splitter *s, const struct json_place *place,
-                       const json_t *value, int depth, struct mg_error *err)
+static int read_value (void *arg, const struct json_place *place, const json_t *value, int depth,
+                       struct mg_error *err)
 {
-    const struct json_place at = json_place_key (place, "pretokenizers");
-    const json_t *list, *element;
+    struct splitter *s = arg;
     const char *type;
-    size_t i;
 
     if (json_place_type (place, value, &type, err) < 0)
         return -1;
@@ -256,20 +253,9 @@ static int read_value (struct splitter *s, const struct json_place *place,
         return read_byte_level (s, place, value, err);
     if (strcmp (type, "Metaspace") == 0)
         return read_metaspace (s, place, value, err);
-    if (strcmp (type, "Sequence") != 0)
-        return read_simple (s, type, place, value, err);
-    list = json_object_get (value, "pretokenizers");
-    if (!json_is_array (list))
-        return json_place_error (&at, err, "want an array");
-    if (depth == MAX_DEPTH)
-        return json_place_error (&at, err, "more than %d sequences in one another", MAX_DEPTH);
-    json_array_foreach (list, i, element) {
-        const struct json_place one = json_place_index (&at, i);
-
-        if (read_value (s, &one, element, depth + 1, err) < 0)
-            return -1;
-    }
-    return 0;
+    if (strcmp (type, "Sequence") == 0)
+        return json_place_sequence (place, value, "pretokenizers", depth, read_value, s, err);
+    return read_simple (s, type, place, value, err);
 }
 
 struct splitter *splitter_create (const struct json_place *place, const json_t *value,
@@ -393,7 +379,7 @@ static int run_prefix (const struct run *run, int i, const char *text, size_t si
     return run_steps (run, i + 1, out->data, out->size, head + (head > 0), err);
 }
 
-/* Bytes to the characters that stand for them, stray ones as the bytes that they are. */
+/* Write the characters that stand for bytes.  A surrogate for a stray byte counts as that byte. */
 static int run_map (const struct run *run, int i, const char *text, size_t size,
                     size_t head, struct mg_error *err)
 {

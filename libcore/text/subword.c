@@ -55,7 +55,9 @@ void subword_scratch_clear (struct subword_scratch *scratch)
 
 /* ---- the tokens that a word begins as ---- */
 
-/* Where they go; 'unknown': an unk_token waits for another that it may be fused with. */
+/* Where they go; 'unknown': an unk_token waits, since it may be fused with another one that
+ * follows.
+ */
 struct start {
     int32_t *ids;
     size_t n;

@@ -1,10 +1,9 @@
 /* tokenizer_gpt2 - GPT2BPETokenizer: words by pretoken, their tokens by bpe
  *
- * Bytes that are no UTF-8 are taken for symbols, each one: no letter, no digit, no space.
- * So every text has its ids, and the ids give back every byte.  It is what the reference
- * encoders do with a Python text that was read with errors="surrogateescape"; they have
- * no other way to be given such bytes.  "<|endoftext|>" in a text is text: only the
- * caller ends a document.
+ * Bytes that are no UTF-8 are taken for symbols, each one: no letter, no digit, no space.  So every
+ * text has its ids, and the ids give back every byte.  The reference encoders do the same with a
+ * Python text that was read with errors="surrogateescape", the only way to pass such bytes to
+ * them.  "<|endoftext|>" in a text is text: only the caller ends a document.
  *
  * Most words of a text were there before: a table remembers the ids of short ones.
  */
@@ -103,8 +102,10 @@ static const char *token (const void *impl, int32_t id, size_t *size)
     return bpe_token (((const struct gpt2 *)impl)->bpe, id, size);
 }
 
-/* A text to search for words, of the same length: the text itself if it is UTF-8, else a
- * copy with a control character, which is as little a letter, for each other byte. */
+/* Returns the text in which words are searched.  It has the same length: the text itself if it is
+ * UTF-8, else a copy in which a control character, which is no letter either, replaces each byte
+ * that is no UTF-8.
+ */
 static const char *clean_text (struct gpt2 *t, const char *text, size_t size,
                                struct mg_error *err)
 {

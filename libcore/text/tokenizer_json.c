@@ -12,7 +12,7 @@
 #include "libcore/text/tokenizer_json.h"
 #include "libcore/text/utf8.h"
 
-enum { FILE_MAX = 256 << 20, ADDED_MAX = 4096, MAX_DEPTH = 8, MAX_AROUND = 64 };
+enum { FILE_MAX = 256 << 20, ADDED_MAX = 4096, MAX_AROUND = 64 };
 
 struct reader {
     struct tokenizer_json *json;
@@ -274,14 +274,12 @@ static int read_pair (struct reader *r, const struct json_place *place,
 /* Read a post-processor.  Each processor of a sequence puts its tokens outside of those of the one
  * before.
  */
-static int read_processor (struct reader *r, const struct json_place *place,
-                           const json_t *value, int depth, struct mg_error *err)
+static int read_processor (void *arg, const struct json_place *place, const json_t *value,
+                           int depth, struct mg_error *err)
 {
-    const struct json_place at = json_place_key (place, "processors");
-    const json_t *list = json_object_get (value, "processors"), *element;
+    struct reader *r = arg;
     char q[JSON_PLACE_QUOTE];
     const char *type;
-    size_t i;
 
     if (!value || json_is_null (value))
         return 0;
@@ -289,15 +287,8 @@ static int read_processor (struct reader *r, const struct json_place *place,
         return -1;
     if (strcmp (type, "ByteLevel") == 0)
         return 0;
-    if (strcmp (type, "Sequence") == 0 && json_is_array (list) && depth < MAX_DEPTH) {
-        json_array_foreach (list, i, element) {
-            const struct json_place one = json_place_index (&at, i);
-
-            if (read_processor (r, &one, element, depth + 1, err) < 0)
-                return -1;
-        }
-        return 0;
-    }
+    if (strcmp (type, "Sequence") == 0)
+        return json_place_sequence (place, value, "processors", depth, read_processor, r, err);
     if (r->json->before.count + r->json->after.count > 0)
         return json_place_error (place, err, "a second processor that adds tokens is not "
                                  "supported");
@@ -328,15 +319,13 @@ static int add_replace (struct reader *r, const struct json_place *place, const 
     return 0;
 }
 
-static int read_decoder (struct reader *r, const struct json_place *place,
-                         const json_t *value, int depth, struct mg_error *err)
+static int read_decoder (void *arg, const struct json_place *place, const json_t *value, int depth,
+                         struct mg_error *err)
 {
     static const char *const plain[] = { "ByteLevel", "ByteFallback", "Fuse", "Strip" };
-    const struct json_place at = json_place_key (place, "decoders");
-    const json_t *list = json_object_get (value, "decoders"), *element;
+    struct reader *r = arg;
     const char *type, *content = NULL, *space = "\xe2\x96\x81";
     char q[JSON_PLACE_QUOTE];
-    size_t i;
 
     if (!value || json_is_null (value))
         return 0;
@@ -344,7 +333,7 @@ static int read_decoder (struct reader *r, const struct json_place *place,
         || json_place_string (place, value, "content", &content, err) < 0
         || json_place_string (place, value, "replacement", &space, err) < 0)
         return -1;
-    for (i = 0; i < sizeof (plain) / sizeof (plain[0]); i++) {
+    for (size_t i = 0; i < sizeof (plain) / sizeof (plain[0]); i++) {
         if (strcmp (type, plain[i]) == 0)
             return 0;
     }
@@ -353,15 +342,8 @@ static int read_decoder (struct reader *r, const struct json_place *place,
     if (strcmp (type, "Replace") == 0)
         return add_replace (r, place, json_string_value (json_object_get (
             json_object_get (value, "pattern"), "String")), content, err);
-    if (strcmp (type, "Sequence") == 0 && json_is_array (list) && depth < MAX_DEPTH) {
-        json_array_foreach (list, i, element) {
-            const struct json_place one = json_place_index (&at, i);
-
-            if (read_decoder (r, &one, element, depth + 1, err) < 0)
-                return -1;
-        }
-        return 0;
-    }
+    if (strcmp (type, "Sequence") == 0)
+        return json_place_sequence (place, value, "decoders", depth, read_decoder, r, err);
     return json_place_error (place, err, "the decoder \"%s\" is not supported, want "
                              "ByteLevel, Metaspace, ByteFallback, Fuse, Replace, Strip or "
                              "Sequence", quote (q, type));

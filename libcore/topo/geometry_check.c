@@ -189,8 +189,8 @@ static bool pp_last_broken (const struct geometry *g)
     return g->pp > 1 && dense != expert && order.axis[order.naxes - 1] != MG_AXIS_PP;
 }
 
-/* Ranks between neighbours of a pipeline, in one grid. Where dp lies inside pp, the
- * common factor world / pp is left out, and the axes that divide it are divided by.
+/* Ranks between neighbours of a pipeline, in one grid.  If dp is inside pp, num / den leaves out
+ * the factor world / pp, which is the same in both grids.
  */
 static void pp_stride (const struct geometry *g, bool expert, int64_t *num, int64_t *den)
 {

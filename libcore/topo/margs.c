@@ -198,8 +198,8 @@ static bool is_parallel_size (const char *name, size_t len)
     return len > n && strncmp (name + len - n, tail, n) == 0;
 }
 
-/* Of several names of exchanges, the first that deals out heads among all ranks; else among some;
- * else the first.
+/* Returns one of several names of exchanges: the first that deals out heads among all ranks, else
+ * the first that does so among some, else the first.
  */
 static const char *most_demanding (const struct arg_list *list)
 {

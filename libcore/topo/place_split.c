@@ -65,8 +65,8 @@ static size_t write_nodes (const struct place_split *split, const char *first,
                      split->last_node);
 }
 
-/* The dense product divides the world, so 'unit' ranks to a node always work; better is
- * what keeps as many nodes as there are, or few more.
+/* The dense product divides the world, so 'unit' ranks on a node are always possible.  A number
+ * that needs as many nodes as now, or few more, is better.
  */
 static void write_help (const struct grid *grid, int nnodes, int unit, char *text, size_t n)
 {

@@ -15,7 +15,7 @@
 /* A limit far above any model, and far below any harm. */
 enum { ITEMS_MAX = 1 << 20 };
 
-/* Of a layout in a message. */
+/* The most characters of a layout that a message shows. */
 enum { SHOWN = 60 };
 
 struct text {
@@ -55,7 +55,7 @@ static size_t repetition (const char *s, size_t *n)
     return len;
 }
 
-/* Write "(...)*n" out; what is no such group is copied. */
+/* Write each "(...)*n" out, and copy the rest. */
 static bool expand_groups (const char *s, struct text *out)
 {
     while (*s) {

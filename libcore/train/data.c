@@ -86,7 +86,7 @@ static bool is_any_from_program (const struct data_config *c)
            || c->from_program[SPLIT_TEST];
 }
 
-/* Which of the ways to name data is used: one of them. */
+/* Check that data are named in exactly one of the possible ways. */
 static int check_ways (const struct data_config *c, struct mg_error *err)
 {
     const struct {

@@ -26,8 +26,8 @@ struct data_config {
     bool mock;                               /* documents are made up */
     const char *loader;                      /* --dataloader-type */
     const char *batches;                     /* file of batches in place of datasets, NULL: none */
-    bool from_program[SPLIT_NUM_PARTS];      /* a program makes a part's samples ... */
-    const struct sample_program *program[SPLIT_NUM_PARTS]; /* ... so; set by the caller */
+    bool from_program[SPLIT_NUM_PARTS];      /* a program makes a part's samples */
+    const struct sample_program *program[SPLIT_NUM_PARTS]; /* that program; set by the caller */
     double surplus;                          /* part more asked of each of several datasets */
     const char *cache;                       /* directory for the order of samples, NULL: none */
     int64_t seed;                            /* seed of the order of samples */

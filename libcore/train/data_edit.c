@@ -209,7 +209,7 @@ static int find_fim_tokens (const struct data_config *c, const struct tokenizer 
     return 0;
 }
 
-/* The tokens of a change of samples: *eod and those of *fim, as far as they are needed. */
+/* Set the tokens that changes of samples need: *eod, and those of *fim. */
 static int find_tokens (const struct data_config *c, const struct tokenizer *tokenizer,
                         int32_t *eod, struct fim_config *fim, struct mg_error *err)
 {

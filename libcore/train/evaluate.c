@@ -393,8 +393,8 @@ static int run_batches (const struct evaluation *e, struct evaluation_set *set, 
     return 0;
 }
 
-/* 'end': what the line calls the part, if the run is over.  An evaluation that stops has no result:
- * 0, else 1.
+/* 'end': the text behind the iteration in the line (metrics.h).  Returns 1, or 0 if the evaluation
+ * was stopped and has no result.
  */
 static int evaluate (struct evaluation *e, struct evaluation_set *set, const char *end,
                      int64_t first, struct metrics_evaluation *m, struct mg_error *err)
@@ -421,7 +421,9 @@ static int evaluate (struct evaluation *e, struct evaluation_set *set, const cha
     return 1;
 }
 
-/* Where a validation begins: sets that are taken whole begin at their first sample each time. */
+/* Returns the first sample of a validation.  Sets that are evaluated whole begin at their first
+ * sample each time.
+ */
 static int64_t first_sample (const struct evaluation *e)
 {
     return e->config->alone || e->config->full ? 0 : e->use.progress->consumed_valid_samples;

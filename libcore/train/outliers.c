@@ -9,7 +9,7 @@
 
 enum { FIRST = 100, FACTOR = 10, MAX_LINES = 16 }; // the first two are Megatron-LM's
 
-/* What ranks send: an outlier and the largest value before, NaN where there is none. */
+/* The message of a rank: an outlier and the largest value before it; NaN: there is none. */
 struct told {
     double value[NUM_OUTLIERS], largest[NUM_OUTLIERS];
 };

@@ -145,7 +145,7 @@ static struct sched_shape shape_of (const struct passes *p, int64_t num_microbat
     };
 }
 
-/* The list of a size, if it can be run: else the reason stays in s->why. */
+/* Returns the list of a size if it can be run.  If not, s->why has the reason. */
 static int make_list (struct passes *p, const struct num_microbatches *batches,
                       struct size *s, struct mg_error *err)
 {

@@ -108,8 +108,8 @@ static bool any_differs (const struct hashes *h, int kind)
     return false;
 }
 
-/* All ranks learn the hashes of each parameter of two ranks; returns the first that differs of this
- * rank's, which is one of the two.
+/* Send the hashes of each parameter of two ranks to all ranks.  On these two, *differs becomes the
+ * first parameter whose hashes differ.
  */
 static int compare_two (struct hashes *h, int a, int b, const struct param **differs,
                         struct mg_error *err)

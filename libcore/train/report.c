@@ -36,7 +36,9 @@ static const char *const use_names[NUM_USES] = {
     [USE_MAX_RESIDENT] = "max resident",
 };
 
-/* Of a plan: its kinds, their sum, what was allocated; what bytes a parameter follow from. */
+/* The numbers of a plan: bytes of each kind, their sum, allocated bytes, and the three numbers from
+ * which the bytes of a parameter follow.
+ */
 enum {
     PLAN_TOTAL = NUM_MEMORY_KINDS, PLAN_ALLOCATED,
     PLAN_ELEMENTS, PLAN_PADDING, PLAN_SHARDS,
@@ -102,7 +104,7 @@ int report_restart (struct report *r, struct mg_error *err)
 
 /* --- files that cannot be written --- */
 
-/* After a write of metrics, which is not tried again once one has failed. */
+/* Call this after a write of metrics.  After a failure, none is written any more. */
 static void keep_metrics (struct report *r, int rc, const struct mg_error *why)
 {
     if (rc == 0)

@@ -79,7 +79,7 @@ bool routing_has_layer (const struct routing *r, int layer)
     return r->stats && model_has_experts (model_config_of (r->model), layer);
 }
 
-static void write_real (FILE *file, const char *name, double value)
+void routing_write_real (FILE *file, const char *name, double value)
 {
     if (isfinite (value))
         fprintf (file, ", \"%s\": %.9g", name, value);
@@ -94,15 +94,15 @@ static void write_layer (FILE *file, const struct routing *r, int layer)
     fprintf (file, "{\"layer\": %d", layer);
     for (int i = 0; i < ROUTER_NUM_LOSSES; i++) {
         if (r->has[i])
-            write_real (file, routing_loss_names[i], s->loss[i]);
+            routing_write_real (file, routing_loss_names[i], s->loss[i]);
     }
-    write_real (file, "least tokens per expert", s->least);
-    write_real (file, "most tokens per expert", s->most);
-    write_real (file, "entropy", s->entropy);
-    write_real (file, "dropped tokens", s->dropped);
+    routing_write_real (file, "least tokens per expert", s->least);
+    routing_write_real (file, "most tokens per expert", s->most);
+    routing_write_real (file, "entropy", s->entropy);
+    routing_write_real (file, "dropped tokens", s->dropped);
     if (model_config_of (r->model)->moe.expert_bias) {
-        write_real (file, "least expert bias", s->bias_least);
-        write_real (file, "most expert bias", s->bias_most);
+        routing_write_real (file, "least expert bias", s->bias_least);
+        routing_write_real (file, "most expert bias", s->bias_most);
     }
     fputc ('}', file);
 }

@@ -76,7 +76,7 @@ static int begin (struct saving *s, struct mg_error *err)
     return 0;
 }
 
-/* Around what the run waits for. */
+/* Measures a part of a save for which the run waits. */
 static void wait_begins (struct saving *s)
 {
     timers_start (&s->use.report->timers, TIMER_SAVE_CHECKPOINT);

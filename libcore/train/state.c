@@ -153,7 +153,7 @@ static int tp_rank_of (const struct state *s, const struct param *p)
     return job_group_rank (s->job, p->expert ? GROUP_ETP : GROUP_TP);
 }
 
-/* Name a tensor, as they are written in the order in which they are first named. */
+/* Name a tensor first.  Tensors are written in the order in which they are first named. */
 static void add_name (struct list *list, const struct param *p)
 {
     for (size_t i = 0; i < param_num_tensors (p); i++)
@@ -170,7 +170,7 @@ static int read_plain (const struct piece *p, int64_t from, int64_t n, void *out
                         k->plain + (size_t)from * size, (size_t)n * size, err);
 }
 
-/* Of a copy in host memory, on any thread. */
+/* Read a piece of a copy in host memory.  May run on any thread. */
 static int read_host (const struct piece *p, int64_t from, int64_t n, void *out,
                       struct mg_error *err)
 {
@@ -301,7 +301,7 @@ static void add_state (struct state *s, const struct param *p, size_t range)
     add_pieces (s, &s->loaded, p, range, "optimizer.exp_avg_sq.", OPTIMIZER_EXP_AVG_SQ);
 }
 
-/* Of every range of this rank. */
+/* Call 'add' for every range of this rank. */
 static void for_ranges (struct state *s, const struct param *params,
                         void (*add) (struct state *s, const struct param *p, size_t range))
 {

@@ -138,7 +138,7 @@ static bool find_in_files (const struct state *s, struct state_tensor *t)
     return false;
 }
 
-/* A rank may have a parameter twice: of equal ones the one that counts. */
+/* A rank may have a parameter twice.  Of two equal ones, the one that counts is used. */
 static void find_part (const struct state *s, struct state_tensor *t)
 {
     const struct state_tensor none = *t;

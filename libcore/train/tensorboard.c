@@ -43,7 +43,7 @@ void tensorboard_clear (struct tensorboard *tb)
 
 /* --- arguments --- */
 
-/* The value of an argument as python prints what Megatron-LM's parser makes of it. */
+/* The value of an argument as Megatron-LM's parser reads it and Python prints it. */
 static void describe (const struct train_arg *row, const struct train_args *args, char *text,
                       size_t n)
 {

@@ -44,7 +44,7 @@ struct timer_span {
     struct mg_event *begin, *end;
 };
 
-/* What ran is more than 0, however coarse the clock. */
+/* The least time of an interval, so that a coarse clock does not make it 0. */
 static const double shortest = 1e-6;
 
 static const char *const options[] = {
@@ -87,7 +87,7 @@ void timers_clear (struct timers *t)
     int saved_errno = errno;
 
     if (t->events)
-        mg_stream_synchronize (t->stream, NULL); // a failure is no matter: then events may go, too
+        mg_stream_synchronize (t->stream, NULL); // also on failure: the events may then be freed
     for (size_t i = t->first; i < t->end; i++) {
         event_pool_put (t->events, t->span[i].begin);
         event_pool_put (t->events, t->span[i].end);

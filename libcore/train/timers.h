@@ -53,9 +53,9 @@ struct timers {
     struct mg_stream *stream; /* NULL: all timers are the host's */
     double begun[NUM_TIMERS], sum[NUM_TIMERS]; /* milliseconds */
     struct event_pool *events;          /* of the stream's device */
-    struct mg_event *begin[NUM_TIMERS]; /* of intervals that go on for the host */
-    struct timer_span *span;            /* [room] those that go on for the stream alone: ... */
-    size_t first, end, room;            /* ... from 'first' on, before 'end' */
+    struct mg_event *begin[NUM_TIMERS]; /* of intervals that the host has not ended */
+    struct timer_span *span;            /* [room] intervals that only the stream has not ended: */
+    size_t first, end, room;            /* those from 'first' on, before 'end' */
 };
 
 /* -1 and a text if out of memory. */
@@ -71,7 +71,7 @@ double timers_now (void);
 /* Name of a timer. */
 const char *timer_name (enum timer which);
 
-/* Is a timer of the host's work, whatever the stream does? */
+/* True if a timer measures the host's work, whatever the stream does. */
 bool timer_is_host (enum timer which);
 
 void timers_start (struct timers *t, enum timer which);

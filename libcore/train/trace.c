@@ -23,7 +23,7 @@ enum { LIST_START = 1024, LIST_MAX = 1 << 22, STREAMS_MAX = 64 };
 
 enum { ITERATION = NUM_TIMERS, WRITING, REPLAY, NUM_INTERVALS };
 
-/* What tells the times of a device's events. */
+/* The clock of a device's events. */
 struct clock {
     struct mg_device *device;
     struct mg_stream *stream; /* the clock's own */
@@ -209,7 +209,8 @@ static void set_clock (struct clock *c)
     c->at = (before + now ()) / 2;
 }
 
-/* Of an item of 'list', which is left out if there is no memory for its event. */
+/* Begin the span of an item of 'list'.  The item is left out if there is no memory for its event.
+ */
 static void span_begin (struct clock *c, struct list *list, struct span *span,
                         struct mg_stream *stream)
 {

@@ -62,8 +62,9 @@ bool trace_is_full (const struct trace *t, int64_t number);
 void trace_begin (struct trace *t, enum timer which);
 void trace_end (struct trace *t, enum timer which);
 
-/* A replay of a graph of 'nodes' kernels, copies and collectives is about to be enqueued, or is:
- * "graph-replay".  'layer': number of the transformer layer, -1: the graph of an iteration.
+/* Begin or end the interval in which a replay of a graph is enqueued:  "graph-replay".  The graph
+ * has 'nodes' kernels, copies and collectives.  'layer': number of the transformer layer, -1: the
+ * graph of an iteration.
  */
 void trace_replay (struct trace *t, int layer, size_t nodes, bool begins);
 

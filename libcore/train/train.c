@@ -40,8 +40,8 @@ static void count_overflows (struct train *t, const struct metrics *m)
     t->overflows = at_end ? t->overflows + 1 : 0;
 }
 
-/* Check that the iteration can count.  An overflow of scaled gradients is normal, unless
- * it is repeated at the least scale.
+/* Check that the iteration counts.  An overflow of scaled gradients is normal, unless it is
+ * repeated at the least scale.
  */
 static bool is_finite (const struct train *t, const struct metrics *m)
 {
@@ -271,7 +271,7 @@ static int reduce_grads (struct train *t, struct mg_error *err)
     return rc;
 }
 
-/* The update, or, after an overflow, none. */
+/* Update the parameters, unless there was an overflow. */
 static int update (struct train *t, const struct metrics *m, struct mg_error *err)
 {
     struct timers *timers = &t->report.timers;
@@ -599,7 +599,7 @@ static int step (struct train *t, struct metrics *m, struct mg_error *err)
     return 0;
 }
 
-/* All that is left of the run but its steps. */
+/* Everything of a run after its steps. */
 static int end (struct train *t, struct mg_error *err)
 {
     const char *weights = t->config.outputs.weights;

@@ -32,7 +32,7 @@ static int open_batches (struct train *t, struct mg_error *err)
     return 0;
 }
 
-/* After a check of arguments that looks at nothing else: returns rc. */
+/* Call this after a check of arguments that depends on nothing else.  Returns rc. */
 static int of_arguments (struct train *t, int rc)
 {
     t->misused |= rc < 0;
@@ -542,7 +542,7 @@ static int check_samples (struct train *t, struct mg_error *err)
     return accord_agree (&t->session.accord, compare_samples (c, first, err), err);
 }
 
-/* What is left to do once the others are there. */
+/* The part of the set-up that needs all other ranks. */
 static int setup (struct train *t, struct mg_error *err)
 {
     if (check_samples (t, err) < 0 || setup_cache (t, err) < 0

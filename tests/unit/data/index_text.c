@@ -210,6 +210,40 @@ static void test_golden (void)
     json_decref (golden);
 }
 
+static void test_names (void)
+{
+    static const char *const endings[] = { "first.npy", "second.npy" };
+    struct index_names names = { 0 };
+    char directory[500], *path[3];
+    struct mg_error err;
+
+    folder_create (directory, sizeof (directory));
+    if (!ok (index_names_make (&names, strdup ("text"), directory, "GPTDataset", SPLIT_TEST,
+                               endings, 2, &err) == 0, "names of two arrays"))
+        return;
+    is_str (names.text, "text", "the description");
+    ok (strstr (names.description, "/1cb251ec0d568de6a929b520c4aed8d1-GPTDataset-test-description"
+                ".txt"), "its file: %s", names.description);
+    ok (strstr (names.array[1], "-GPTDataset-test-second.npy"), "an array's: %s", names.array[1]);
+    path[0] = names.array[0];
+    path[1] = names.description;
+    path[2] = names.array[1];
+    for (int i = 0; i < 3; i++) {
+        ok (!index_names_exist (&names), "%d of 3 files exist", i);
+        fclose (fopen (path[i], "w"));
+    }
+    ok (index_names_exist (&names), "all exist");
+    is_int (folder_files (directory, true), 3, "and no others");
+    rmdir (directory);
+    errno = ENOSPC;
+    index_names_clear (&names);
+    ok (errno == ENOSPC && !names.text && names.num_arrays == 0, "cleared, and errno kept");
+    errno = EINVAL;
+    ok (index_names_make (&names, NULL, ".", "GPTDataset", SPLIT_TEST, endings, 2, &err) == -1
+            && errno == EINVAL && !names.description, "no text: no names");
+    index_names_clear (&names);
+}
+
 int main (void)
 {
     test_md5 ();
@@ -218,5 +252,6 @@ int main (void)
     test_numbers ();
     test_blend ();
     test_golden ();
+    test_names ();
     return done_testing ();
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "libcore/data/gpt_index.h"
+#include "libcore/data/gpt_cache.h"
 #include "libcore/data/indexed.h"
 #include "libcore/data/sample_source.h"
 #include "tests/unit/data/read_sample.h"
@@ -31,6 +31,22 @@ static void write_counting (void)
     indexed_builder_destroy (b);
 }
 
+static struct gpt_identity identity (const char *name, const char *split, enum split_part part,
+                                     int seq_length, int64_t num_samples, int64_t seed)
+{
+    return (struct gpt_identity){ .prefix = name, .num_samples = num_samples, .part = part,
+                                  .seed = seed, .seq_length = seq_length, .split = split };
+}
+
+static struct sample_source *open_gpt (const char *name, const char *split, enum split_part part,
+                                       int seq_length, int64_t num_samples, int64_t seed,
+                                       struct mg_error *err)
+{
+    const struct gpt_identity id = identity (name, split, part, seq_length, num_samples, seed);
+
+    return sample_source_gpt_open (NULL, &id, err);
+}
+
 /* Every sample must be the tokens that the index, followed by hand, gives. */
 static void test_gpt (void)
 {
@@ -41,11 +57,10 @@ static void test_gpt (void)
     for (int seq_length = 2; seq_length < 30; seq_length++) {
         const int64_t wanted = 9;
         struct sample_source *source
-            = sample_source_gpt_create (prefix, NULL, SPLIT_TRAIN, seq_length, wanted, 3,
-                                        &err);
+            = open_gpt (prefix, NULL, SPLIT_TRAIN, seq_length, wanted, 3, &err);
         struct indexed *ix = indexed_open (prefix, &err);
-        struct gpt_index *index = gpt_index_create_indexed (ix, NULL, SPLIT_TRAIN,
-                                                            seq_length, wanted, 3, &err);
+        const struct gpt_identity id = identity (prefix, NULL, SPLIT_TRAIN, seq_length, wanted, 3);
+        struct gpt_index *index = gpt_cache_open (NULL, &id, ix, &err);
         int32_t row[1000];
         int n = 0;
 
@@ -87,8 +102,7 @@ static void test_gpt_errors (void)
     int32_t labels[4];
     float mask[4];
 
-    source = sample_source_gpt_create (prefix, NULL, SPLIT_TRAIN, 4, GPT_INDEX_ONE_EPOCH,
-                                       3, &err);
+    source = open_gpt (prefix, NULL, SPLIT_TRAIN, 4, GPT_INDEX_ONE_EPOCH, 3, &err);
     if (!source)
         bail_out ("%s", err.text);
     is_int (source->num_samples, 3, "13 tokens are 3 samples of 4");
@@ -101,17 +115,17 @@ static void test_gpt_errors (void)
     sample_source_destroy (source);
     sample_source_destroy (NULL);
 
-    ok (!sample_source_gpt_create (prefix, NULL, SPLIT_TRAIN, 13, GPT_INDEX_ONE_EPOCH, 3,
-                                   &err), "too few tokens for one sample: %s", err.text);
-    ok (!sample_source_gpt_create (prefix, NULL, SPLIT_TRAIN, 1, 5, 3, &err),
+    ok (!open_gpt (prefix, NULL, SPLIT_TRAIN, 13, GPT_INDEX_ONE_EPOCH, 3, &err),
+        "too few tokens for one sample: %s", err.text);
+    ok (!open_gpt (prefix, NULL, SPLIT_TRAIN, 1, 5, 3, &err),
         "sequence length 1: %s", err.text);
-    ok (!sample_source_gpt_create (prefix, "969,30,1", SPLIT_TEST, 4, 5, 3, &err),
+    ok (!open_gpt (prefix, "969,30,1", SPLIT_TEST, 4, 5, 3, &err),
         "a part without documents: %s", err.text);
-    ok (!sample_source_gpt_create (prefix, "1,5", SPLIT_TRAIN, 4, 5, 3, &err),
+    ok (!open_gpt (prefix, "1,5", SPLIT_TRAIN, 4, 5, 3, &err),
         "a part without tokens: %s", err.text);
-    ok (!sample_source_gpt_create (prefix, "x", SPLIT_TRAIN, 4, 5, 3, &err),
+    ok (!open_gpt (prefix, "x", SPLIT_TRAIN, 4, 5, 3, &err),
         "a split that is none: %s", err.text);
-    ok (!sample_source_gpt_create ("/no/such/set", NULL, SPLIT_TRAIN, 4, 5, 3, &err)
+    ok (!open_gpt ("/no/such/set", NULL, SPLIT_TRAIN, 4, 5, 3, &err)
         && errno == ENOENT, "no dataset: %s", err.text);
 }
 
@@ -133,7 +147,7 @@ static void test_gpt_bad_token (void)
     idx[54] = 1;
     write_bytes (with_ending (prefix, ".bin"), bin, sizeof (bin));
     write_bytes (with_ending (prefix, ".idx"), idx, sizeof (idx));
-    source = sample_source_gpt_create (prefix, NULL, SPLIT_TRAIN, 2, 1, 0, &err);
+    source = open_gpt (prefix, NULL, SPLIT_TRAIN, 2, 1, 0, &err);
     if (!source)
         bail_out ("%s", err.text);
     errno = 0;
@@ -216,9 +230,8 @@ static void test_golden_gpt (void)
         if (!shared_file (path, sizeof (path), file))
             bail_out ("no %s", path);
         path[strlen (path) - strlen (".idx")] = '\0';
-        source = sample_source_gpt_create (path, NULL, SPLIT_TRAIN,
-                                           json_int (one, "sequence_length"), num_samples,
-                                           json_int (one, "random_seed"), &err);
+        source = open_gpt (path, NULL, SPLIT_TRAIN, json_int (one, "sequence_length"),
+                           num_samples, json_int (one, "random_seed"), &err);
         if (json_int (one, "len") == 0) {
             ok (!source, "reference case %zu has no sample: %s", i, err.text);
             continue;

@@ -1,6 +1,7 @@
 /* json_place - messages name the file and the place; members of the wrong type are refused */
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "libcore/text/json_place.h"
@@ -97,11 +98,71 @@ static void test_members (void)
     json_decref (object);
 }
 
+/* Count the strings; an object is a sequence again. */
+static int count (void *arg, const struct json_place *place, const json_t *value, int depth,
+                  struct mg_error *err)
+{
+    if (json_is_object (value))
+        return json_place_sequence (place, value, "list", depth, count, arg, err);
+    if (!json_is_string (value))
+        return json_place_error (place, err, "want a string");
+    (*(int *)arg)++;
+    return 0;
+}
+
+static int count_in (const char *text, int *n, struct mg_error *err)
+{
+    const struct json_place at = { .file = "f.json" };
+    json_t *value = json_loads (text, 0, NULL);
+    int rc;
+
+    *n = 0;
+    rc = count (n, &at, value, 0, err);
+    json_decref (value);
+    return rc;
+}
+
+/* A text of 'n' sequences in one another. */
+static char *nest (int n)
+{
+    char *text = calloc ((size_t)n + 1, sizeof ("{\"list\":[]}"));
+
+    for (int i = 0; i < n; i++)
+        strcat (text, "{\"list\":[");
+    for (int i = 0; i < n; i++)
+        strcat (text, "]}");
+    return text;
+}
+
+static void test_sequence (void)
+{
+    char *most = nest (JSON_PLACE_DEPTH), *more = nest (JSON_PLACE_DEPTH + 1);
+    struct mg_error err;
+    int n;
+
+    ok (count_in ("{\"list\":[\"a\",{\"list\":[\"b\",\"c\"]},{\"list\":[]}]}", &n, &err) == 0,
+        "sequences");
+    is_int (n, 3, "every element is read once");
+    is_int (count_in ("{\"list\":[\"a\",{\"list\":[7,\"c\"]}]}", &n, &err), -1,
+            "a wrong element");
+    is_str (err.text, "f.json: list[1].list[0]: want a string", "and where it is");
+    is_int (n, 1, "the elements behind it are not read");
+    is_int (count_in ("{\"list\":{}}", &n, &err), -1, "a list that is none");
+    is_str (err.text, "f.json: list: want an array", "and where it is");
+    is_int (count_in ("{}", &n, &err), -1, "no list");
+    is_int (count_in (most, &n, &err), 0, "as many in one another as there may be");
+    is_int (count_in (more, &n, &err), -1, "one more");
+    ok (strstr (err.text, "more than 8 sequences in one another"), "and why: %s", err.text);
+    free (most);
+    free (more);
+}
+
 int main (void)
 {
     test_quote ();
     test_error ();
     test_parse ();
     test_members ();
+    test_sequence ();
     return done_testing ();
 }
