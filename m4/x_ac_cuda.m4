@@ -13,8 +13,7 @@
 #   Sets the conditional WITH_CUDA, defines HAVE_CUDA, and substitutes NVCC, NVCC_FLAGS
 #   (architectures), CUDA_CXX (g++), CUDA_CPPFLAGS (headers), CUDA_LIBS, and CUDA_SUMMARY, which
 #   tests print where they are skipped.  Sets the conditional WITH_CUDA_DOUBLE where the tests can
-#   run kernels on the CPU: x86-64, without --enable-sanitizers.  Sets the conditional WITH_NCCL and
-#   substitutes NCCL_LIBS where the toolkit has NCCL's header and library, too.
+#   run kernels on the CPU: x86-64, without --enable-sanitizers.
 #
 AC_DEFUN([X_AC_CUDA], [
   X_AC_WITH([cuda], [kernels for NVIDIA GPUs], [bin/nvcc])
@@ -22,7 +21,7 @@ AC_DEFUN([X_AC_CUDA], [
     [AS_HELP_STRING([--with-cuda-arch=LIST],
       [GPU architectures, such as 80+PTX,90 @<:@80+PTX,90,100@:>@])],
     [], [with_cuda_arch=80+PTX,90,100])
-  NVCC= NVCC_FLAGS= CUDA_CXX= CUDA_CPPFLAGS= CUDA_LIBS= NCCL_LIBS= x_ac_nccl=no
+  NVCC= NVCC_FLAGS= CUDA_CXX= CUDA_CPPFLAGS= CUDA_LIBS=
   x_ac_cuda_reason=
   AS_IF([test "x$x_ac_want_cuda" != xno], [
     AS_IF([test -n "$x_ac_dir_cuda"], [NVCC=$x_ac_dir_cuda/bin/nvcc],
@@ -33,8 +32,7 @@ AC_DEFUN([X_AC_CUDA], [
   AS_IF([test "x$x_ac_want_cuda" = xno || test -n "$x_ac_cuda_reason"],
     [X_AC_WITH_OFF([cuda], [$x_ac_cuda_reason], [nvidia-cuda-toolkit g++])],
     [X_AC_WITH_ON([cuda], [nvcc $x_ac_cuda_version, $with_cuda_arch])
-     AC_DEFINE([HAVE_CUDA], [1], [there are kernels for NVIDIA GPUs])
-     AS_IF([test "x$x_ac_nccl" = xno], [x_ac_summary_cuda="$x_ac_summary_cuda, without NCCL"])])
+     AC_DEFINE([HAVE_CUDA], [1], [there are kernels for NVIDIA GPUs])])
   CUDA_SUMMARY=$x_ac_summary_cuda
   x_ac_cuda_double=$x_ac_have_cuda
   AS_IF([test "x$x_ac_have_cuda" = xyes], [
@@ -47,11 +45,9 @@ AC_DEFUN([X_AC_CUDA], [
   AC_SUBST([CUDA_CXX])
   AC_SUBST([CUDA_CPPFLAGS])
   AC_SUBST([CUDA_LIBS])
-  AC_SUBST([NCCL_LIBS])
   AC_SUBST([CUDA_SUMMARY])
   AM_CONDITIONAL([WITH_CUDA], [test "x$x_ac_have_cuda" = xyes])
   AM_CONDITIONAL([WITH_CUDA_DOUBLE], [test "x$x_ac_cuda_double" = xyes])
-  AM_CONDITIONAL([WITH_NCCL], [test "x$x_ac_have_cuda$x_ac_nccl" = xyesyes])
 ])
 
 # Sets x_ac_cuda_version, CUDA_CPPFLAGS and NVCC_FLAGS, or x_ac_cuda_reason: why not.
@@ -74,8 +70,6 @@ AC_DEFUN([X_AC_CUDA_TOOLKIT], [
   AS_IF([test -z "$x_ac_cuda_reason"], [
     CUDA_CPPFLAGS="-isystem $x_ac_cuda_root/include"
     CUDA_LIBS="-L$x_ac_cuda_root/lib64 -lcublasLt -lcudart"
-    AS_IF([test -r "$x_ac_cuda_root/include/nccl.h" && test -r "$x_ac_cuda_root/lib64/libnccl.so"],
-      [x_ac_nccl=yes NCCL_LIBS="-L$x_ac_cuda_root/lib64 -lnccl -lcudart"])
     x_ac_cuda_known=`"$NVCC" --list-gpu-arch 2>/dev/null | tr '\n' ' '`
     AS_CASE([",$with_cuda_arch,"], [*,,*],
       [AC_MSG_ERROR([--with-cuda-arch=$with_cuda_arch: want a list such as 80+PTX,90])])

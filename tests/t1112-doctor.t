@@ -155,7 +155,7 @@ doctor() {
 }
 opts='      --megatron-tp=N  [megatron] x'
 if [ "$version" = none ]; then
-    skip 31 "this build has no plugin"
+    skip 33 "this build has no plugin"
 else
     fake "slurm $version" "$opts" "MPI: none pmix pmix_v4" "$version"
     doctor
@@ -178,6 +178,10 @@ else
     fake "slurm $version" "$opts" "none pmi2" "$version"
     doctor
     told "no PMIx" pmix fail 'srun --mpi=list has no pmix'
+    fake "slurm $version" "$opts" "pmix" "$version" "" \
+        'srun: error:  mpi/pmix_v4: init: (null) [0]: mpi_pmix.c:195: pmi/pmix: can not load PMIx library'
+    doctor
+    told "no libpmix.so" pmix fail 'cannot load it: srun: error:.* can not load PMIx library'$'\n'' +-> install the libpmix.so'
     fake "slurm $version" "$opts" "pmix" ""
     doctor
     told "no controller" controller fail 'does not answer: slurm_load_ctl_conf error: Unable to contact'

@@ -1,5 +1,5 @@
 #!/bin/bash
-# configure --with-cuda: what it finds, and one line for each thing that does not fit.
+# configure --with-cuda and --with-nccl: what it finds, and one line for each thing that does not fit.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 
 [ ! -f "$MG_SRCDIR/config.status" ] || skip_all "the source tree itself is configured"
@@ -9,8 +9,9 @@
 make_toolkit() {
     local prefix=$1 release=$2
     shift 2
-    mkdir -p "$prefix/bin" "$prefix/include"
+    mkdir -p "$prefix/bin" "$prefix/include" "$prefix/lib64"
     : >"$prefix/include/cuda_runtime.h"
+    cp libcudart.so "$prefix/lib64"
     {
         echo '#!/bin/sh'
         echo 'case $1 in'
@@ -21,13 +22,32 @@ make_toolkit() {
     chmod +x "$prefix/bin/nvcc"
 }
 
+# make_nccl PREFIX FOLDER VERSION: NCCL's header, and a library in this folder of the prefix.
+make_nccl() {
+    mkdir -p "$1/include" "$1/$2"
+    cat >"$1/include/nccl.h" <<END
+#include <cuda_runtime.h>
+#define NCCL_VERSION_CODE $3
+#define NCCL_VERSION(x, y, z) ((x) * 10000 + (y) * 100 + (z))
+typedef enum { ncclSuccess } ncclResult_t;
+ncclResult_t ncclGetVersion (int *version);
+END
+    cp libnccl.so "$1/$2"
+}
+
+echo 'int ncclGetVersion (int *version) { return *version = 0; }' >nccl.c
+echo 'int cudaMalloc (void **at, unsigned long n) { return !at + !n; }' >cudart.c
+for library in nccl cudart; do
+    ${CC:-cc} -shared -fPIC -o lib$library.so $library.c || skip_all "no compiler"
+done
+
 # What configure learns before it looks for CUDA is learned once.
 "$MG_SRCDIR/configure" -q --without-cuda --with-slurm=/nonexistent --cache-file=all >configured 2>&1
-grep -v 'NVCC\|CUDA' all >known
+grep -v 'NVCC\|CUDA\|NCCL' all >known
 
 # cuda ARGUMENT...: run configure as far as CUDA; leave its error line in $line, what the
-# architectures became in $flags, and the line of the summary in $summary.  A wrong argument for
-# what comes next ends it early.
+# architectures became in $flags, and the lines of the summary in $summary and $nccl.  A wrong argument
+# for what comes next ends it early.
 cuda() {
     rm -f config.log
     cp known cache
@@ -35,6 +55,7 @@ cuda() {
     line=$(sed -n 's/^configure: error: //p' configured | grep -v '^--with-slurm=/nonexistent: ')
     flags=$(sed -n "s/^NVCC_FLAGS='\(.*\)'/\1/p" config.log | sed 's/-gencode=//g')
     summary=$(sed -n "s/^CUDA_SUMMARY='\(.*\)'/\1/p" config.log)
+    nccl=$(sed -n "s/^NCCL_SUMMARY='\(.*\)'/\1/p" config.log)
 }
 
 make_toolkit "$PWD/new" 13.1 compute_80 compute_90 compute_90a compute_100
@@ -52,6 +73,29 @@ is "${flags# }" "arch=compute_80,code=sm_80 arch=compute_80,code=compute_80 \
 arch=compute_90,code=sm_90 arch=compute_100,code=sm_100" \
     "80, 90 and 100, and PTX of 80, by default"
 like "$summary" "^on +\(nvcc 13.1, 80\+PTX,90,100\)" "the summary has both"
+like "$nccl" "^off +\(no usable nccl.h and libnccl of NCCL 2.27 or later; Debian: libnccl-dev\)" \
+    "NCCL is left out where it is not there"
+
+make_nccl "$PWD/nccl" lib 22809
+make_nccl "$PWD/early" lib64 22603
+cuda --with-cuda="$PWD/new" --with-nccl="$PWD/nccl"
+is "$line$nccl" "on   ($PWD/nccl/lib/libnccl.so)" "NCCL in a directory that is named"
+cuda --with-cuda="$PWD/new" --with-nccl="$PWD/early"
+is "$line" "--with-nccl: no usable nccl.h and libnccl of NCCL 2.27 or later; install it (Debian: \
+apt-get install libnccl-dev) or say --without-nccl" "an old NCCL"
+if long; then
+    export LIBRARY_PATH=$PWD/nccl/lib
+    cuda --with-cuda="$PWD/new" CPPFLAGS="-I$PWD/nccl/include"
+    is "$line$nccl" "on   ($PWD/nccl/lib/libnccl.so)" "NCCL where the compiler looks"
+    unset LIBRARY_PATH
+    make_nccl "$PWD/new" lib64 22809
+    cuda --with-cuda="$PWD/new"
+    is "$line$nccl" "on   ($PWD/new/lib64/libnccl.so)" "NCCL in the toolkit"
+    cuda --with-cuda="$PWD/new" --without-nccl
+    is "$line$nccl" "off  (--without-nccl)" "it may be left out"
+    cuda --without-cuda --with-nccl
+    like "$line" "^--with-nccl: CUDA is off" "without CUDA it cannot be had"
+fi
 
 cuda --with-cuda="$PWD/old"
 is "$line" "--with-cuda: $PWD/old/bin/nvcc is of CUDA 12.8, 13.0 is needed; install it (Debian: \

@@ -123,8 +123,26 @@ static bool check_plugin (json_t *findings)
     return loaded;
 }
 
+/* Slurm's PMIx plugin opens libpmix.so itself, and srun complains before it looks for nodes.  False
+ * and srun's line if that fails.
+ */
+static bool pmix_loads (char *why, size_t n)
+{
+    char *argv[] = { "srun", "--mpi=pmix", "--test-only", "-n1", "true", NULL };
+    struct run run;
+    bool fails;
+
+    if (run_program (argv, QUICK_SECONDS, &run, NULL) < 0)
+        return true; // as far as is known
+    fails = find_line (run.err, "PMIx library", why, n) || find_line (run.err, "mpi/pmix", why, n);
+    run_clear (&run);
+    return !fails;
+}
+
 static void check_mpi (json_t *findings)
 {
+    char why[300];
+
     char *argv[] = { "srun", "--mpi=list", NULL };
     struct mg_error err;
     struct run run;
@@ -137,7 +155,12 @@ static void check_mpi (json_t *findings)
     // some releases list on standard output, some on standard error
     found = strstr (run.out, "pmix") || strstr (run.err, "pmix");
     run_clear (&run);
-    if (found)
+    if (found && !pmix_loads (why, sizeof (why)))
+        doctor_add (findings, DOCTOR_FAIL, "pmix",
+                    "install the libpmix.so that Slurm's PMIx plugin opens, here and on the nodes "
+                    "(Debian: libpmix-dev), and start slurmd again",
+                    "srun has --mpi=pmix, but cannot load it: %s", why);
+    else if (found)
         doctor_add (findings, DOCTOR_OK, "pmix", NULL, "srun has --mpi=pmix");
     else
         doctor_add (findings, DOCTOR_FAIL, "pmix",

@@ -95,7 +95,7 @@ static const struct backend {
     { "ucx", NULL, "comm_ucx",
       "ranks talk through UCX: install libucx-dev and configure --with-ucx=yes", mpi_scratch },
     { "nccl", NULL, "comm_nccl",
-      "GPUs talk through NCCL: configure --with-cuda=yes with a toolkit that has NCCL",
+      "GPUs talk through NCCL: install libnccl-dev and configure --with-cuda=yes --with-nccl=yes",
       nccl_scratch },
     { "self", &comm_self_ops, NULL, NULL, no_scratch },
     { "plan", &comm_plan_ops, NULL, NULL, mpi_scratch },

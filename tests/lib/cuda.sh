@@ -15,7 +15,7 @@ export MEGATRON_MODULE_DIR=$PWD/modules MG_CUDA_IDLE_MS=1
 # or the module for UCX was not built.
 cuda_nccl() {
     if [ ! -e modules/comm_nccl.so ] || [ ! -e "$MG_BUILDDIR/tests/cuda/lib/libnccl.so.2" ]; then
-        skip_all "NCCL is not there: ${MG_CUDA:-CUDA is off}"
+        skip_all "NCCL is ${MG_NCCL:-off}"
     fi
     [ -e modules/comm_ucx.so ] || skip_all "the module for UCX was not built"
     rm -f modules/comm_mpi.so
