@@ -80,26 +80,29 @@ static const char either[]
     = "ranks talk through MPI or UCX: install libopenmpi-dev or libucx-dev and configure "
       "--with-mpi=yes or --with-ucx=yes";
 
-/* Backends for host memory come first, in the order of preference.  A backend is part of the
- * library or a module.  The size of its communicators' scratch memory is here, since a plan loads
- * no module.
+/* Backends for host memory come first, in the order of preference.  The others move the memory of
+ * one device.  A backend is part of the library or a module.  The size of its communicators'
+ * scratch memory is here, since a plan loads no module.
  */
 static const struct backend {
     const char *name;
     const struct comm_ops *ops;
     const char *module, *hint;
     size_t (*scratch) (int size, bool ordered);
+    const char *device; /* net_device() */
 } backends[] = {
     { "mpi", NULL, "comm_mpi",
-      "ranks talk through MPI: install libopenmpi-dev and configure --with-mpi=yes", mpi_scratch },
+      "ranks talk through MPI: install libopenmpi-dev and configure --with-mpi=yes",
+      mpi_scratch, NULL },
     { "ucx", NULL, "comm_ucx",
-      "ranks talk through UCX: install libucx-dev and configure --with-ucx=yes", mpi_scratch },
+      "ranks talk through UCX: install libucx-dev and configure --with-ucx=yes",
+      mpi_scratch, NULL },
     { "nccl", NULL, "comm_nccl",
       "GPUs talk through NCCL: install libnccl-dev and configure --with-cuda=yes --with-nccl=yes",
-      nccl_scratch },
-    { "self", &comm_self_ops, NULL, NULL, no_scratch },
-    { "plan", &comm_plan_ops, NULL, NULL, mpi_scratch },
-    { "apart", NULL, "comm_apart", "make check builds it", mpi_scratch }, // of tests
+      nccl_scratch, "cuda" },
+    { "self", &comm_self_ops, NULL, NULL, no_scratch, NULL },
+    { "plan", &comm_plan_ops, NULL, NULL, mpi_scratch, NULL },
+    { "apart", NULL, "comm_apart", "make check builds it", mpi_scratch, NULL }, // of tests
 };
 
 enum { NUM_HOST = 2 }; /* of them */
@@ -126,6 +129,34 @@ static const struct backend *find_preferred (void)
             return &backends[i];
     }
     return &backends[0];
+}
+
+static const struct backend *find_for_device (const char *device)
+{
+    for (size_t i = 0; i < sizeof (backends) / sizeof (backends[0]); i++) {
+        if (backends[i].device && (!device || device_is_named (device, backends[i].device)))
+            return &backends[i];
+    }
+    return NULL;
+}
+
+const char *net_device (const char *name)
+{
+    const struct backend *b = name ? find (name) : NULL;
+
+    return b ? b->device : NULL;
+}
+
+const char *net_for_device (const char *device)
+{
+    const struct backend *b = device ? find_for_device (device) : NULL;
+
+    return b ? b->name : NULL;
+}
+
+const char *net_auto_device (void)
+{
+    return find_for_device (NULL)->device;
 }
 
 bool net_find (const char *name)
@@ -170,8 +201,10 @@ static const struct comm_ops *choose (const struct comm_net_config *config,
  */
 static const struct backend *find_scratch (const struct comm_net *net)
 {
-    if (net->ops == &comm_plan_ops && device_is_apart (net->device))
-        return find ("nccl");
+    const struct backend *b = find_for_device (device_name (net->device));
+
+    if (net->ops == &comm_plan_ops && b)
+        return b;
     return find (net->ops->name);
 }
 

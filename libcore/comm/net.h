@@ -33,6 +33,21 @@ struct comm_net {
 /* True if a backend has this name.  NULL is the preferred backend. */
 bool net_find (const char *name);
 
+/* The device (device.h) whose memory the communicators of a backend move, and no other memory.
+ * NULL: they move host memory, or no backend has this name.
+ */
+const char *net_device (const char *name);
+
+/* The backend whose communicators move the memory of a device, as the text of device_choose() names
+ * it.  NULL: no text, or any backend for host memory.
+ */
+const char *net_for_device (const char *device);
+
+/* The first device that has a backend of its own: the one that several ranks with DEVICE_AUTO have
+ * if all of them can use it.
+ */
+const char *net_auto_device (void);
+
 /* The name of the backend for control communicators if the job's backend cannot move host memory:
  * ucx if its module loads, so that MPI is not started, else the preferred one.
  */

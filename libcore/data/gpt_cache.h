@@ -20,10 +20,10 @@
 
 /* Read the index that 'id' describes of a dataset from its files in 'directory'.  If a
  * file is missing, make the index and write the files; a missing directory is made, too.
- * If 'directory' is NULL, make the index.  NULL with an errno of
- * gpt_index_documents() and gpt_index_create(), npy_open(), open() or write(); EINVAL also if a file does
- * not fit the dataset (the text names file, field, value and what is allowed). The caller
- * owns the result. */
+ * If 'directory' is NULL, make the index.  NULL with an errno of gpt_index_documents(),
+ * gpt_index_create(), npy_open(), open() or write(); EINVAL also if a file does not fit the
+ * dataset (the text names file, field, value and what is allowed).  The caller owns the
+ * result. */
 struct gpt_index *gpt_cache_open (const char *directory, const struct gpt_identity *id,
                                   const struct indexed *ix, struct mg_error *err);
 

@@ -37,16 +37,17 @@ static const struct backend {
     const char *module, *hint;
     const struct kern_ops *plan; /* NULL: plans open the device */
     bool apart;                  /* of a plan: device_is_apart() */
+    bool holds_up;               /* device_holds_up() */
     bool test;                   /* only chosen by name, and only by tests */
 } backends[] = {
     { "cuda", NULL, "device_cuda", "it is built with --with-cuda", &kern_cuda_plan_ops, true,
-      false },
-    { "cpu", &device_cpu_ops, NULL, NULL, NULL, false, false },
-    { "guarded", &device_guarded_ops, NULL, NULL, NULL, false, true },
-    { "guarded-pages", &device_guarded_pages_ops, NULL, NULL, NULL, false, true },
-    { "module", NULL, "device_module", "make check builds it", NULL, false, true },
-    { "late", NULL, "device_late", "make check builds it", NULL, false, true },
-    { "absent", NULL, "device_absent", "nothing gives it", &kern_absent_ops, false, true },
+      true, false },
+    { "cpu", &device_cpu_ops, NULL, NULL, NULL, false, false, false },
+    { "guarded", &device_guarded_ops, NULL, NULL, NULL, false, false, true },
+    { "guarded-pages", &device_guarded_pages_ops, NULL, NULL, NULL, false, false, true },
+    { "module", NULL, "device_module", "make check builds it", NULL, false, false, true },
+    { "late", NULL, "device_late", "make check builds it", NULL, false, false, true },
+    { "absent", NULL, "device_absent", "nothing gives it", &kern_absent_ops, false, false, true },
 };
 
 enum { NUM_BACKENDS = sizeof (backends) / sizeof (backends[0]) };
@@ -74,6 +75,15 @@ static int refuse_name (const char *name, struct mg_error *err)
 bool device_is_named (const char *text, const char *name)
 {
     return text && strcspn (text, ":") == strlen (name) && strncmp (text, name, strlen (name)) == 0;
+}
+
+bool device_holds_up (const char *text)
+{
+    for (int i = 0; i < NUM_BACKENDS; i++) {
+        if (device_is_named (text, backends[i].name))
+            return backends[i].holds_up;
+    }
+    return false;
 }
 
 int device_choose (const char *text, bool tests, struct device_choice *choice,

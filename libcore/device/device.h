@@ -45,6 +45,11 @@ int device_choose (const char *text, bool tests, struct device_choice *choice,
 /* True if a text as of device_choose() names this backend.  NULL names none. */
 bool device_is_named (const char *text, const char *name);
 
+/* True if a stream of the named device that waits may keep its other streams from going on: the
+ * device promises no progress of one stream while another one waits.
+ */
+bool device_holds_up (const char *text);
+
 struct device_config {
     const char *name; /* NULL: "cpu"; DEVICE_AUTO only if 'ordinal' is DEVICE_BY_RANK */
     int threads;      /* compute threads of this process, at least 1 */

@@ -5,19 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libcore/comm/net.h"
 #include "libcore/job/gpus.h"
 
-int gpus_own (const struct bootstrap_info *info, const struct device_choice *choice, bool nccl,
+int gpus_own (const struct bootstrap_info *info, const struct device_choice *choice, bool moves,
               struct handshake_device *own, struct mg_error *err)
 {
-    const struct device_config config = { .name = "cuda", .ordinal = choice->ordinal,
+    const struct device_config config = { .name = net_auto_device (), .ordinal = choice->ordinal,
                                           .local_rank = info->local_rank };
     int rc;
 
     memset (own, 0, sizeof (*own)); // padding is sent, too
     own->node = info->node;
     rc = device_identify (&config, &own->identity, err);
-    own->usable = rc == 0 && nccl;
+    own->usable = rc == 0 && moves;
     return rc;
 }
 

@@ -13,11 +13,11 @@
 #include "libcore/device/device.h"
 #include "libcore/job/handshake.h"
 
-/* What this rank says in the handshake.  'choice' is the device cuda, by number or by rank; 'nccl':
- * NCCL has been started.  'own' is filled in all the same if -1 is returned, with a text, because
- * this rank has no GPU.
+/* What this rank says in the handshake.  'choice' is the GPU, by number or by rank; 'moves': the
+ * backend that moves the memory of GPUs has been started.  'own' is filled in all the same if -1 is
+ * returned, with a text, because this rank has no GPU.
  */
-int gpus_own (const struct bootstrap_info *info, const struct device_choice *choice, bool nccl,
+int gpus_own (const struct bootstrap_info *info, const struct device_choice *choice, bool moves,
               struct handshake_device *own, struct mg_error *err);
 
 /* True if every rank has a GPU of its own and NCCL.  If not, the text names a rank.  The same on

@@ -76,7 +76,7 @@ static const char *comm_named (const char *comm)
 static bool is_choice (const char *comm, const char *device)
 {
     device = device_named (device);
-    return device && strcmp (device, DEVICE_AUTO) == 0 && (!comm || strcmp (comm, "nccl") == 0);
+    return device && strcmp (device, DEVICE_AUTO) == 0 && (!comm || net_device (comm));
 }
 
 /* True if the ranks of this job choose the device together. start_for_choice() has then started the
@@ -90,23 +90,24 @@ static bool choose_together (const struct job *job, const struct job_config *con
            && is_choice (comm_start_backend (start), config->device);
 }
 
-/* GPUs and NCCL need each other, where there are several ranks. */
+/* A device that has a backend of its own and this backend need each other, if there are several
+ * ranks. */
 static int check_transport (const struct job *job, const struct job_config *config,
                             struct mg_error *why)
 {
     const char *name = comm_start_backend (bootstrap_kept (job->bootstrap));
-    bool cuda = device_is_named (device_name_of (config), "cuda");
-    bool nccl = name && strcmp (name, "nccl") == 0;
+    const char *wanted = net_for_device (device_name_of (config)), *device = net_device (name);
     int size = bootstrap_info (job->bootstrap)->size;
 
-    if (bootstrap_is_planned (job->bootstrap) || size == 1 || !name || cuda == nccl
-        || choose_together (job, config))
+    if (bootstrap_is_planned (job->bootstrap) || size == 1 || !name
+        || (wanted ? strcmp (name, wanted) == 0 : !device) || choose_together (job, config))
         return 0;
-    if (cuda)
-        return mg_error_set (why, EINVAL, "device cuda: %d ranks cannot exchange the memory of "
-                             "GPUs through %s: want the transport nccl", size, name);
-    return mg_error_set (why, EINVAL, "the transport nccl moves the memory of GPUs alone: want the "
-                         "device cuda");
+    if (wanted)
+        return mg_error_set (why, EINVAL, "device %s: %d ranks cannot exchange the memory of "
+                             "GPUs through %s: want the transport %s", net_device (wanted), size,
+                             name, wanted);
+    return mg_error_set (why, EINVAL, "the transport %s moves the memory of GPUs alone: want the "
+                         "device %s", name, device);
 }
 
 /* Find the reason for which this rank must refuse.  'geometry' is its own, with the world
@@ -129,12 +130,11 @@ static int check_config (const struct job *job, const struct job_config *config,
     return geometry_validate (geometry, why);
 }
 
-/* CUDA promises no progress of one stream while another one waits. */
 static bool groups_transfers (const struct job_config *config)
 {
     if (config->transfers != JOB_TRANSFERS_BY_DEVICE)
         return config->transfers == JOB_TRANSFERS_GROUPED;
-    return device_is_named (device_name_of (config), "cuda");
+    return device_holds_up (device_name_of (config));
 }
 
 /* A hash that differs if ranks were started with different settings. */
@@ -238,21 +238,20 @@ static int say_gpu (struct job *job, const struct job_config *config, struct han
     const struct bootstrap_info *info = bootstrap_info (job->bootstrap);
     const char *started = comm_start_backend (bootstrap_kept (job->bootstrap));
     const char *text = device_name_of (config);
-    bool nccl = started && strcmp (started, "nccl") == 0, together;
+    bool moves = net_device (started), together = choose_together (job, config);
     struct device_choice choice;
 
-    together = choose_together (job, config);
     if (bootstrap_is_planned (job->bootstrap) || info->size == 1
-        || (!together && !device_is_named (text, "cuda")))
+        || (!together && !net_for_device (text)))
         return 0;
     if (device_choose (text, true, &choice, why) < 0)
         return -1;
     if (!together)
-        return gpus_own (info, &choice, nccl, &say->device, why);
-    gpus_own (info, &choice, nccl, &say->device, &job->note);
+        return gpus_own (info, &choice, moves, &say->device, why);
+    gpus_own (info, &choice, moves, &say->device, &job->note);
     if (config->transfers == JOB_TRANSFERS_BY_DEVICE) {
         say->groups.by_device = true;
-        say->groups.groups_transfers = say->device.usable;
+        say->groups.groups_transfers = say->device.usable && device_holds_up (net_auto_device ());
     }
     return 0;
 }
@@ -262,21 +261,21 @@ static int settle_gpus (struct job *job, const struct job_config *config, struct
                         struct mg_error *err)
 {
     const struct bootstrap_info *info = bootstrap_info (job->bootstrap);
-    bool cuda = device_is_named (device_name_of (config), "cuda");
+    bool gpus = net_for_device (device_name_of (config));
     struct mg_error why;
 
     if (bootstrap_is_planned (job->bootstrap) || info->size == 1)
         return 0;
     if (choose_together (job, config)) {
-        cuda = job->gpus = gpus_everywhere (job->bootstrap, info, &why);
+        gpus = job->gpus = gpus_everywhere (job->bootstrap, info, &why);
         if (m->groups.by_device)
-            m->groups.groups_transfers = cuda;
-        if (!cuda)
+            m->groups.groups_transfers = gpus && device_holds_up (net_auto_device ());
+        if (!gpus)
             comm_start_drop (bootstrap_kept (job->bootstrap));
-        if (!cuda && !job->note.text[0])
+        if (!gpus && !job->note.text[0])
             job->note = why;
     }
-    return cuda ? gpus_check (job->bootstrap, info, err) : 0;
+    return gpus ? gpus_check (job->bootstrap, info, err) : 0;
 }
 
 static int meet (struct job *job, const struct job_config *config, struct meeting *m,
@@ -369,7 +368,7 @@ static void settle_auto (struct job *job, struct device_config *device)
     if (device->planned || !device->name || strcmp (device->name, DEVICE_AUTO) != 0
         || bootstrap_info (job->bootstrap)->size == 1)
         return;
-    device->name = job->gpus ? "cuda" : "cpu";
+    device->name = job->gpus ? net_auto_device () : "cpu";
     if (!job->gpus && !job->note.text[0])
         mg_error_set (&job->note, 0, "the transport %s does not move the memory of GPUs",
                       comm_start_backend (bootstrap_kept (job->bootstrap)));
@@ -410,21 +409,21 @@ static int make_device (struct job *job, const struct job_config *config,
 static const char *choose_comm (const char *comm, const char *device)
 {
     comm = comm_named (comm);
-    if (!comm && device_is_named (device_named (device), "cuda"))
-        return "nccl";
+    if (!comm)
+        comm = net_for_device (device_named (device));
     return comm || !bootstrap_is_env () ? comm : "ucx";
 }
 
 /* MPI has a launcher of its own, or would take each rank for a job of one. */
 static int check_comm (const char *comm, struct mg_error *err)
 {
-    if (!bootstrap_is_env () || !comm)
-        return 0;
-    if (strcmp (comm, "mpi") != 0
-        && (strcmp (comm, "nccl") != 0 || strcmp (net_control_name (), "mpi") != 0))
+    const char *beside = net_device (comm) ? comm : NULL;
+
+    if (!bootstrap_is_env () || !comm
+        || strcmp (beside ? net_control_name () : comm, "mpi") != 0)
         return 0;
     return mg_error_set (err, EINVAL, "MPI does not start under MEGATRON_BOOTSTRAP=env: want the "
-                         "transport ucx%s", strcmp (comm, "mpi") == 0 ? "" : " beside nccl");
+                         "transport ucx%s%s", beside ? " beside " : "", beside ? beside : "");
 }
 
 static int make_net (struct job *job, const struct job_config *config, struct mg_error *err)
@@ -448,7 +447,7 @@ static int make_net (struct job *job, const struct job_config *config, struct mg
         net.backend = comm_start_backend (net.start);
     else if (net.size > 1)
         net.backend = choose_comm (config->comm, config->device);
-    else if (net.backend && strcmp (net.backend, "nccl") == 0)
+    else if (net_device (net.backend))
         net.backend = NULL; // one rank has nobody to talk to
     if (net.size > 1 && !(job->recorder = recorder_create (job->device, job->host, err)))
         return -1;
@@ -588,13 +587,16 @@ static bool check_answered (const struct bootstrap *b, const char *name, struct 
     return false;
 }
 
-/* Start NCCL if this process may have a GPU for it, else what moves host memory.  The other ranks
- * may do the other one: the backend for control communicators starts in either case.
+/* Start the backend of GPUs if this process may have a GPU for it, else what moves host memory.
+ * The other ranks may do the other one: the backend for control communicators starts in either
+ * case.
  */
 static struct comm_start *start_for_choice (double timeout, struct mg_error *err)
 {
-    if (device_count ("cuda", NULL) > 0 && net_load ("nccl", NULL))
-        return comm_start_create ("nccl", timeout, err);
+    const char *device = net_auto_device (), *backend = net_for_device (device);
+
+    if (device_count (device, NULL) > 0 && net_load (backend, NULL))
+        return comm_start_create (backend, timeout, err);
     return comm_start_create_control (timeout, err);
 }
 
@@ -611,10 +613,10 @@ struct bootstrap *job_meet (const char *comm, const char *device, double timeout
     int failed = 0;
 
     if (!(timeout > 0)
-        || (bootstrap_expected_size () == 1 && (!comm || strcmp (comm, "nccl") == 0)))
+        || (bootstrap_expected_size () == 1 && (!comm || net_device (comm))))
         return bootstrap_create (timeout, err);
     choice = is_choice (comm_named (comm), device);
-    comm = choice ? "nccl" : choose_comm (comm, device);
+    comm = choice ? net_for_device (net_auto_device ()) : choose_comm (comm, device);
     snprintf (launched, sizeof (launched), "%s", name && !env ? name : "");
     come = env ? NULL : arrival_create ();
     if (check_comm (comm, &why) < 0

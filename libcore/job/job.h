@@ -42,7 +42,7 @@ struct job_watch {
 
 /* How the transfers of the pipeline are called (schedule.h). */
 enum job_transfers {
-    JOB_TRANSFERS_BY_DEVICE, /* grouped on the device "cuda", else lanes */
+    JOB_TRANSFERS_BY_DEVICE, /* grouped if device_holds_up(), else lanes */
     JOB_TRANSFERS_GROUPED,   /* grouped lists on the communicator of GROUP_PP */
     JOB_TRANSFERS_LANES,     /* a call for each transfer, on the communicator of its lane */
 };

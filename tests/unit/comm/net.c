@@ -63,6 +63,12 @@ int main (void)
         "backends that there are");
     ok (!net_find ("tcp") && !net_find (""), "and that there are not");
     ok (net_find (net_control_name ()), "control communicators have one that there is");
+    ok (!net_device ("mpi") && !net_device ("ucx") && !net_device ("tcp") && !net_device (NULL),
+        "backends for host memory have no device");
+    is_str (net_device ("nccl"), "cuda", "NCCL has one");
+    is_str (net_for_device ("cuda:3"), "nccl", "which has it");
+    ok (!net_for_device ("cpu") && !net_for_device (NULL), "the CPU has none of its own");
+    is_str (net_auto_device (), "cuda", "GPUs of several ranks that choose");
     ok (net_load ("self", &err) == &comm_self_ops, "one that is part of the library");
     test_create (device);
     device_destroy (device);

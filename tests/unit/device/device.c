@@ -210,6 +210,8 @@ int main (void)
     is_int (device_check (device, &err), -1, "now it has");
     is_str (err.text, "rank 3 has gone", "with the text");
     device_destroy (device);
+    ok (device_holds_up ("cuda:1") && !device_holds_up ("cpu") && !device_holds_up (NULL)
+            && !device_holds_up ("tpu"), "streams of CUDA may hold up each other");
     test_badparam ();
     test_choose ();
     test_auto ();
