@@ -222,6 +222,7 @@ refused "at least one for each" 2 --load "$hf/gpt2" --prompt-tokens 1 \
     --inference-dynamic-batching-max-tokens 2
 echo '{"text": 1}' >bad
 refused "bad: line 1: want an object" 2 --load "$hf/gpt2" --prompt-file bad
+refused "--prompt-file.*No such file" 2 --load "$hf/gpt2" --prompt-file nothing
 
 # a model of P positions takes P + 1 tokens
 run megatron generate --load "$hf/gpt2" --prompt-tokens 1 --num-tokens-to-generate 32 --ignore-eos \

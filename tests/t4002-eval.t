@@ -144,6 +144,8 @@ refused "--valid-data is missing" 2 --load ck --task LAMBADA
 refused "--task MNLI, want WIKITEXT103" 2 --load ck --task MNLI --valid-data ties
 refused "No such file" 2 --load ck --task LAMBADA --valid-data nothing
 refused "No such file" 2 --load nothing --task LAMBADA --valid-data ties
+refused "quantised weights is not supported" 2 "${bytes[@]}" --task LAMBADA --valid-data ties \
+    --quantization fp8
 refused "there is no tokenizer" 2 --load ck --task PERPLEXITY --valid-data short
 refused "--overlapping-eval 17, want 1 to the sequence length 16" 2 "${bytes[@]}" \
     --task PERPLEXITY --valid-data short --overlapping-eval 17

@@ -180,6 +180,7 @@ refused() {
     like "$status:$(wc -l <<<"$err"):$err" "^2:1:megatron serve: .*$1" "$1"
 }
 refused "want one of --api-key-file FILE and --no-api-key"
+refused "--enable-lora: adapters is not supported" --no-api-key --enable-lora
 refused "want one of --api-key-file FILE and --no-api-key" --no-api-key --api-key-file keys
 printf 'a key\n' >blanks
 : >none

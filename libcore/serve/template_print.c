@@ -25,17 +25,37 @@ static int append_text (struct tpl_state *s, struct text_buffer *to, const char 
     return tpl_append (s, to, text, strlen (text));
 }
 
+/* Add one to the last digit of a number D.DDDe-XX, unless all its digits are 9. */
+static void step_up (char *text)
+{
+    char *p = strchr (text, 'e') - 1;
+
+    while (p > text && (*p == '9' || *p == '.'))
+        p--;
+    if (*p == '9')
+        return;
+    (*p)++;
+    while (*++p != 'e') {
+        if (*p == '9')
+            *p = '0';
+    }
+}
+
 /* The digits of the shortest decimal number that reads as 'f', without the point; 0.DDD is the
  * value times 10^-*point. */
 static void shortest_digits (double f, char digits[32], int *point)
 {
     char text[40];
     size_t n = 0;
-    int precision = 0;
-
-    do
+    for (int precision = 0; precision < 17; precision++) {
         snprintf (text, sizeof (text), "%.*e", precision, f);
-    while (strtod (text, NULL) != f && ++precision < 17);
+        if (strtod (text, NULL) == f)
+            break;
+        // below a power of two doubles are closer, so the next number above may read as f
+        step_up (text);
+        if (strtod (text, NULL) == f)
+            break;
+    }
     for (char *p = text; *p != 'e'; p++)
         if (*p != '.')
             digits[n++] = *p;
