@@ -1,7 +1,7 @@
 /* job.c - from a started process to a rank with a place, a device and communicators
  *
- * Ranks shake hands before anything is made.  From then on the monitor watches them, until
- * job_destroy() has freed all that its report speaks of.
+ * Ranks shake hands before anything is made.  From then on the monitor watches them, to the end of
+ * the job (job_end.c).
  */
 
 #include <errno.h>
@@ -24,32 +24,10 @@
 #include "libcore/job/comm_list.h"
 #include "libcore/job/gpus.h"
 #include "libcore/job/handshake.h"
-#include "libcore/job/job.h"
+#include "libcore/job/job_private.h"
 #include "libcore/job/threads.h"
 
 enum { LATE_SECONDS = 5 }; /* for the launcher's server, after ranks have not come in time */
-
-struct job {
-    struct bootstrap *bootstrap;
-    bool own_bootstrap;
-    bool ready; /* as far as this rank knows, all ranks have made the whole job */
-    struct job_watch watch;
-    struct monitor *monitor; /* NULL: one rank, or the monitor is off or could not be started */
-    bool leaves_last;
-    struct grid *grid;
-    bool groups_transfers;
-    bool gpus;              /* all ranks have chosen the device cuda for DEVICE_AUTO */
-    struct mg_device *device;
-    struct mg_error note;   /* of a choice that this file makes: job_device_note() */
-    struct nccl_config *nccl_config; /* NULL: none */
-    struct mg_device *host; /* shares with 'device' */
-    struct comm_net *net, *control_net; /* the same, if its backend moves host memory, too */
-    struct recorder *recorder; /* NULL: one rank has nothing to record */
-    struct comm_list list;     /* of data communicators ... */
-    struct mg_comm *comm[COMM_NUM_TAGS]; /* ... which are here, by their tags */
-    int64_t taken[COMM_NUM_TAGS]; /* bytes that the device has lost by each, beyond comm_bytes() */
-    struct mg_comm *control;
-};
 
 /* --- the handshake, and the monitor, without which a job can do --- */
 
@@ -653,7 +631,10 @@ static int make_all (struct job *job, const struct job_config *config,
 {
     job->groups_transfers = groups->groups_transfers;
     if (!(job->grid = grid_create (&groups->geometry, err)) || make_device (job, config, err) < 0
-        || make_net (job, config, err) < 0 || make_comms (job, groups, err) < 0)
+        || make_net (job, config, err) < 0)
+        return -1;
+    monitor_attach (job->monitor, job->grid, job->device, NULL); // the waits of make_comms()
+    if (make_comms (job, groups, err) < 0)
         return -1;
     job->ready = true;
     monitor_attach (job->monitor, job->grid, job->device, job->recorder);
@@ -698,6 +679,7 @@ struct job *job_create (const struct job_config *config, struct mg_error *err)
             goto error;
     }
     if (meet (job, config, &m, err) < 0) {
+    job->timeout = config->timeout;
         all_failed = m.refused;
         goto error;
     }
@@ -719,62 +701,11 @@ struct job *job_create (const struct job_config *config, struct mg_error *err)
     return job;
 error:
     if (config->all_failed)
+        if (!all_failed)
+            fail_alone (job, &m, err);
         *config->all_failed = all_failed;
     job_destroy (job);
     return NULL;
-}
-
-/* Meet the others before connections go.  After a failure nothing may wait for them. */
-static void meet_at_end (struct job *job)
-{
-    if (job->ready && device_check (job->device, NULL) == 0
-        && bootstrap_barrier (job->bootstrap, NULL) == 0)
-        return;
-    if (job->device)
-        device_fail (job->device, "the job is ending after a failure");
-}
-
-void job_destroy (struct job *job)
-{
-    int saved_errno = errno;
-
-    if (job) {
-        monitor_attach (job->monitor, NULL, NULL, NULL);
-        if (job->bootstrap)
-            meet_at_end (job);
-        comm_destroy (job->control);
-        for (int i = job->list.n; i-- > 0;) // sharers before what they share
-            comm_destroy (job->comm[job->list.item[i].tag]);
-        if (job->control_net != job->net)
-            comm_net_destroy (job->control_net);
-        comm_net_destroy (job->net);
-        if (job->recorder)
-            device_set_explain (job->device, NULL);
-        recorder_destroy (job->recorder);
-        device_destroy (job->host);
-        device_destroy (job->device);
-        grid_destroy (job->grid);
-        nccl_config_destroy (job->nccl_config);
-        monitor_destroy (job->monitor, job->leaves_last);
-        if (job->own_bootstrap) // with which the monitor ends the job
-            bootstrap_destroy (job->bootstrap);
-        free (job);
-    }
-    errno = saved_errno;
-}
-
-void job_abandon (struct job *job)
-{
-    if (job) {
-        monitor_attach (job->monitor, NULL, NULL, NULL);
-        monitor_destroy (job->monitor, false);
-        job->monitor = NULL;
-    }
-}
-
-void job_leave_last (struct job *job)
-{
-    job->leaves_last = true;
 }
 
 void job_activity (struct job *job, const char *what, int64_t number)

@@ -39,6 +39,9 @@
  *     MG_NCCL_HURT         "SIGNAL NUMBER FUNCTION": the process sends itself the signal in that
  *                          call of this function of NCCL, 1 is the first, and writes a line with
  *                          the time since 1970 to the error output before
+ *     MG_NCCL_FAIL         "NUMBER FUNCTION": that call of a function of NCCL that takes a stream
+ *                          returns an internal error, 1 is the first
+ *     MG_NCCL_VERSION      that of the header: the version that the double of NCCL says it has
  *     MG_CUDA_NO_KEYS      set: no protection keys, as on a processor that has none; then the host,
  *                          and kernels of another device, can touch a device's memory unseen
  *
