@@ -172,6 +172,12 @@ struct meeting {
     struct mg_error why;
 };
 
+/* Is the connection of this communicator its own? */
+static bool has_connection (const struct comm_item *item)
+{
+    return item->size > 1 && item->share < 0;
+}
+
 /* What the communicators' backend offers for the communicators that this rank will make, if the job
  * is as this rank was configured.
  */
@@ -195,7 +201,7 @@ static int make_offer (const struct job *job, const struct handshake_groups *gro
     for (int i = 0; rc == 0 && i < list.n; i++) {
         const struct comm_item *item = &list.item[i];
 
-        if (item->size > 1 && item->share < 0)
+        if (has_connection (item))
             group[n++] = (struct comm_group){ .name = item->name, .size = item->size,
                                               .rank = item->rank, .tag = item->tag };
     }
@@ -673,13 +679,13 @@ struct job *job_create (const struct job_config *config, struct mg_error *err)
         goto error;
     }
     job->bootstrap = config->bootstrap;
+    job->timeout = config->timeout;
     if (!job->bootstrap) {
         job->own_bootstrap = true;
         if (!(job->bootstrap = job_meet (config->comm, config->device, config->timeout, err)))
             goto error;
     }
     if (meet (job, config, &m, err) < 0) {
-    job->timeout = config->timeout;
         all_failed = m.refused;
         goto error;
     }
@@ -695,14 +701,14 @@ struct job *job_create (const struct job_config *config, struct mg_error *err)
     }
     if (agree (job, &m, err) < 0) {
         all_failed = device_check (job->device, NULL) == 0;
+        if (!all_failed)
+            fail_alone (job, &m, err);
         goto error;
     }
     job->own_bootstrap = true;
     return job;
 error:
     if (config->all_failed)
-        if (!all_failed)
-            fail_alone (job, &m, err);
         *config->all_failed = all_failed;
     job_destroy (job);
     return NULL;
@@ -855,18 +861,31 @@ size_t job_comm_bytes (const struct job *job)
     return bytes;
 }
 
-bool job_comms_taken (const struct job *job, char *text, size_t max)
+int job_connections (const struct job *job)
+{
+    int n = 0;
+
+    for (int i = 0; i < job->list.n; i++)
+        n += has_connection (&job->list.item[i]);
+    return n;
+}
+
+bool job_comms_taken (const struct job *job, char *text, size_t max, int64_t *most)
 {
     size_t len = 0;
 
+    *most = 0;
     if (job->control_net == job->net)
         return false;
     for (int i = 0; i < job->list.n && len < max; i++) {
         const struct comm_item *item = &job->list.item[i];
+        int64_t taken = job->taken[item->tag];
 
-        if (item->size > 1 && item->share < 0)
-            len += (size_t)snprintf (text + len, max - len, "%s%s %.1f", len ? ", " : "",
-                                     item->name, (double)job->taken[item->tag] / (1 << 20));
+        if (!has_connection (item))
+            continue;
+        *most = taken > *most ? taken : *most;
+        len += (size_t)snprintf (text + len, max - len, "%s%s %.1f", len ? ", " : "", item->name,
+                                 (double)taken / (1 << 20));
     }
     return len > 0;
 }
