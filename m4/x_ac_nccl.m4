@@ -49,6 +49,7 @@ AC_DEFUN([X_AC_NCCL_IN], [
     x_ac_nccl_libs="-L`dirname "$x_ac_nccl_file"` -lnccl"
   ], [
     x_ac_nccl_file=`$CC -print-file-name=libnccl.so`
+    AS_CASE([$x_ac_nccl_file], [/*], [], [x_ac_nccl_file=]) # the bare name: it is not there
     x_ac_nccl_libs=-lnccl
   ])
   AS_IF([test -r "$x_ac_nccl_file"], [

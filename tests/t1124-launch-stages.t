@@ -2,8 +2,9 @@
 # A rank under megatron launch that dies, stops, leaves or does something else than the others, at
 # each stage of a job over UCX, with neither PMIx nor MPI in reach.  (t3042 has it while a model
 # trains.)
-# MG_LONG=1: also at the end.
+# MG_LONG=1: each rank that matters, killed and stopped, at each place; otherwise two.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
+. "$MG_SRCDIR/tests/lib/hurt.sh"
 
 [ -e "$MG_BUILDDIR/.libs/comm_ucx.so" ] || skip_all "the module for UCX was not built"
 ends=$MG_BUILDDIR/tests/unit/job/ends.t
@@ -52,6 +53,16 @@ fi
 ends mismatch
 failed "different counts" 3
 like "$lines" "all-reduce of 10[01] float32 on world: .*the ranks' counts differ" "are named"
+hurt_rank "while the others agree" $seconds STOP agreement 2 megatron launch -n 5
+hurt_rank "while the others leave" $seconds STOP end 3 megatron launch -n 5
+if long; then
+    for place in agreement meeting end; do
+        for rank in 0 2 4; do
+            hurt_rank "stopped" $seconds STOP $place $rank megatron launch -n 5
+            hurt_rank "killed" $seconds KILL $place $rank megatron launch -n 5
+        done
+    done
+fi
 ends leave
 ok "[ $status != 0 ]" "a rank ends the job because of its own failure"
 like "$lines" 'rank 1: rank 1 has had enough' "with its text"

@@ -3,6 +3,7 @@
 # MG_LONG=1: all numbers of ranks.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/mpi.sh"
+. "$MG_SRCDIR/tests/lib/hurt.sh"
 
 mpi_available || skip_all "no MPI, or the modules for it were not built"
 ranks=$MG_BUILDDIR/tests/unit/comm/ranks.t
@@ -59,6 +60,15 @@ is "$(left)" "" "and no process is left"
 run mpi_run 5 "$ends" mismatch
 is "$status" 3 "different counts end the job"
 like "$err" "all-reduce of 10[01] float32 on world: .*the ranks' counts differ" "saying so"
+hurt_rank "while the others leave" $seconds STOP end 3 mpi_run 5
+if long; then
+    for place in agreement meeting end; do
+        for rank in 0 2 4; do
+            hurt_rank "stopped" $seconds STOP $place $rank mpi_run 5
+            hurt_rank "killed" $seconds KILL $place $rank mpi_run 5
+        done
+    done
+fi
 run mpi_run 5 "$ends" leave
 ok "[ $status != 0 ]" "a rank can end the job because of its own failure"
 like "$err" 'rank 1: rank 1 has had enough' "with its text"

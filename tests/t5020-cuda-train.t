@@ -190,6 +190,17 @@ is "$status" 0 "a plan for the device"
 like "$out" "of the device: [0-9]*, and 1073741824 in reserve" "with a reserve"
 run megatron plan memory "${sizes[@]}" --vocab-size 256 --device cuda --device-reserve-mib 3 --json
 like "$out" '"reserve":3145728,' "of --device-reserve-mib"
+run megatron plan memory "${sizes[@]}" --vocab-size 256 --device cuda --world-size 2 --rank 0 \
+    --tensor-model-parallel-size 2 --communicator-reserve-mib 5 --cuda-graph-impl local
+like "$out" "communicators: ([0-9]+), and [0-9]+ of the device in reserve for them" \
+    "communicators have a reserve of their own"
+is "$(sed -n 's/^  communicators: \([0-9]*\), and \([0-9]*\) of.*/\2 \1/p' <<<"$out" \
+    | awk '{ print $1 / $2 }')" 5242880 "of --communicator-reserve-mib for each"
+is "$(sed -n 's/^  graphs: [0-9]* of \([0-9]*\) nodes.*/\1/p; s/^  and \([0-9]*\) of the device in reserve for graphs$/\1/p' \
+    <<<"$out" | tr '\n' ' ' | awk '{ print $2 / $1 }')" 10240 "and nodes of graphs, too"
+run megatron plan memory "${sizes[@]}" --vocab-size 256 --device cuda --communicator-reserve-mib=-1
+is "$status" 2 "such a reserve below 0"
+like "$err" "communicator-reserve-mib" "is refused by its name"
 run megatron plan memory "${sizes[@]}" --vocab-size 256
 is "$(grep -c reserve <<<"$out")" 0 "a plan for the CPU has none"
 run megatron plan memory "${sizes[@]}" --vocab-size 256 --device auto

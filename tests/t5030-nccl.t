@@ -29,6 +29,25 @@ is "$status" 0 "two ranks train" || diag "$err"
 ok "! grep -q 'change nothing here' <<<\"\$out\"" "--distributed-backend nccl is meant"
 like "$out" "communicators of rank 0, MiB of its GPU: tp 9.0$|communicators of rank 0, MiB of its GPU: tp 9.0[^0-9]" \
     "the memory of the communicator, with its first calls of three kinds"
+like "$out" "tp 9.0.* .a plan reserves 320 for each." "beside what a plan reserves"
+
+# as_planned TEXT ARGUMENT...: two ranks make as many communicators as their plan counts
+as_planned() {
+    local text=$1 planned made
+    shift
+    planned=$(megatron plan memory "${one[@]:2}" --vocab-size 256 --world-size 2 --rank 0 --json \
+        --device cuda "$@" | sed -n 's/.*"communicators":\([0-9]*\),.*/\1/p')
+    run env MG_CUDA_DEVICES=2 CUDA_DEVICE_MAX_CONNECTIONS=32 megatron launch -n 2 "${one[@]}" \
+        --device cuda --communicator-reserve-mib 8 "$@"
+    made=$(sed -n 's/^communicators of rank 0, MiB of its GPU: \(.*\) (.*/\1/p' <<<"$out")
+    is "$status $(tr ',' '\n' <<<"$made" | wc -l)" "0 ${planned:-no}" \
+        "$text: as many communicators as planned: $made" || diag "$err"
+}
+as_planned "tp" --tensor-model-parallel-size 2
+like "$out" "a plan reserves 8 for each, less than the largest takes: --communicator-reserve-mib" \
+    "a reserve that is too small is told"
+as_planned "a pipeline" --pipeline-model-parallel-size 2
+as_planned "a pipeline with lanes" --pipeline-model-parallel-size 2 --overlap-p2p-communication
 
 # ---- settings of NCCL
 cat >nccl.yaml <<'END'
@@ -106,6 +125,11 @@ refused "another driver" \
 refused "another runtime" \
     "rank 1: device cuda: the runtime is of CUDA 13.1 here and of 13.0 on rank 0: want one version on all nodes" \
     megatron launch -n 2 ./in_rank_1 MG_CUDA_RUNTIME=13010 "${short[@]}" --device cuda
+refused "another NCCL" \
+    "rank 1: communicator [a-z-]*: libnccl is 22999 here and [0-9]* for task 0: want one version" \
+    megatron launch -n 2 ./in_rank_1 MG_NCCL_VERSION=22999 "${short[@]}" --device cuda
+refused "an old NCCL" "libnccl is 22005, [0-9]* or a later release of the same number is needed" \
+    env MG_NCCL_VERSION=22005 megatron launch -n 2 "${short[@]}" --device cuda
 printf -- '--device cuda\n--distributed-backend nccl\n' >gpu.args
 run env MG_CUDA_DEVICES=2 megatron launch -n 2 "${short[@]}" --args-file gpu.args
 is "$status" 0 "--device cuda and --distributed-backend nccl in a file of arguments"

@@ -201,6 +201,7 @@ bool plan_memory_same (const struct plan_memory_row *a, const struct plan_memory
 {
     return memcmp (a->plan.bytes, b->plan.bytes, sizeof (a->plan.bytes)) == 0
            && a->plan.elements == b->plan.elements && a->plan.padding == b->plan.padding
+           && a->plan.communicators == b->plan.communicators
            && a->plan.num_pools == b->plan.num_pools
            && memcmp (a->plan.pool, b->plan.pool,
                       (size_t)a->plan.num_pools * sizeof (*a->plan.pool)) == 0
@@ -233,12 +234,16 @@ static void print_ranks (const struct plan_memory_row *row, int first, int last)
             (double)memory_total (&row->plan) / (1 << 30));
     if (row->plan.apart)
         printf ("  of the device: %" PRId64 ", and %" PRId64 " in reserve for its context, the "
-                "libraries and other programs\n", memory_need (&row->plan) - row->plan.reserve,
-                row->plan.reserve);
+                "libraries and other programs\n", memory_device (&row->plan), row->plan.reserve);
+    if (row->plan.communicators > 0)
+        printf ("  communicators: %d, and %" PRId64 " of the device in reserve for them\n",
+                row->plan.communicators, row->plan.comm_reserve);
     if (row->graphs.graphs.graphs > 0)
         printf ("  graphs: %" PRId64 " of %" PRId64 " nodes, in %zu bytes of host memory besides\n",
                 row->graphs.graphs.graphs, row->graphs.graphs.nodes,
                 row->graphs.graphs.host_bytes);
+    if (row->plan.graph_reserve > 0)
+        printf ("  and %" PRId64 " of the device in reserve for graphs\n", row->plan.graph_reserve);
     if (row->plan.again_cost > 0)
         printf ("  recomputation: %.2f%% of the forward passes\n",
                 100 * row->plan.again_cost / row->plan.forward_cost);
@@ -273,13 +278,15 @@ static void print_json_row (const struct plan_memory_row *row, int rank)
         printf ("%s{\"slots\":%d,\"bytes\":%" PRId64 "}", p ? "," : "", row->plan.pool[p].slots,
                 row->plan.pool[p].bytes);
     printf ("],\"total\":%" PRId64 ",\"device\":%" PRId64 ",\"reserve\":%" PRId64
-            ",\"num_parameters\":%" PRId64 ",\"padding\":%" PRId64
+            ",\"communicators\":%d,\"communicator_reserve\":%" PRId64
+            ",\"graph_reserve\":%" PRId64 ",\"num_parameters\":%" PRId64 ",\"padding\":%" PRId64
             ",\"bytes_per_parameter\":%.6g,\"bytes_whole\":%.6g,\"bytes_shared\":%.6g"
             ",\"shards\":%d,\"again\":%.6g,\"expert_rows\":%" PRId64
             ",\"balanced_expert_rows\":%" PRId64 ",\"graphs\":%" PRId64
             ",\"graph_nodes\":%" PRId64 ",\"graph_host_bytes\":%zu}",
-            memory_total (&row->plan), memory_need (&row->plan) - row->plan.reserve,
-            row->plan.reserve, row->plan.elements, row->plan.padding, each.total, each.whole,
+            memory_total (&row->plan), memory_device (&row->plan), row->plan.reserve,
+            row->plan.communicators, row->plan.comm_reserve, row->plan.graph_reserve,
+            row->plan.elements, row->plan.padding, each.total, each.whole,
             each.shared, row->plan.shards,
             row->plan.forward_cost > 0 ? row->plan.again_cost / row->plan.forward_cost : 0,
             row->plan.expert_rows, row->plan.balanced_rows, row->graphs.graphs.graphs,

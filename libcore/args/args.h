@@ -202,7 +202,7 @@ struct train_args {
     struct train_tensorboard tensorboard;
     double timeout_minutes, stall_minutes;
     const char *device;  /* NULL: the CPU */
-    int device_reserve_mib;
+    int device_reserve_mib, communicator_reserve_mib;
     bool deterministic; /* sums over NCCL in rank order */
     const char *backend; /* NULL: the best that there is */
     const char *nccl_config;

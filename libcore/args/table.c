@@ -555,6 +555,8 @@ const struct train_arg train_arg_table[] = {
     INT_ROW ("device-reserve-mib", device_reserve_mib, 0, INT_MAX, 1024, "N",
              "MiB of a GPU that plans leave to its context, the libraries and other programs "
              "(default 1024)"),
+    INT_ROW ("communicator-reserve-mib", communicator_reserve_mib, 0, INT_MAX, 320, "N",
+             "MiB of a GPU that plans leave to each communicator of NCCL (default 320)"),
     TEXT_ROW ("distributed-backend", backend, NULL, "NAME",
               "what ranks talk through: mpi, ucx, or nccl with --device cuda (default: nccl with "
               "--device cuda, else mpi if it is there; gloo, and nccl without a GPU, mean the "

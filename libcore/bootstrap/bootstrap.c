@@ -177,8 +177,7 @@ void bootstrap_destroy (struct bootstrap *b)
     if (b) {
         int saved_errno = errno;
 
-        if (b->kept)
-            b->destroy_kept (b->kept, b->together);
+        bootstrap_release (b);
         if (b->impl)
             b->ops->destroy (b->impl);
         arrival_destroy (b->come);
@@ -205,6 +204,13 @@ void bootstrap_keep (struct bootstrap *b, void *object,
 {
     b->kept = object;
     b->destroy_kept = destroy;
+}
+
+void bootstrap_release (struct bootstrap *b)
+{
+    if (b->kept)
+        b->destroy_kept (b->kept, b->together);
+    b->kept = NULL;
 }
 
 void *bootstrap_kept (const struct bootstrap *b)

@@ -63,6 +63,9 @@ bool bootstrap_is_env (void);
 void bootstrap_keep (struct bootstrap *b, void *object,
                      void (*destroy) (void *object, bool together));
 
+/* Destroy the object of bootstrap_keep() now, as bootstrap_destroy() would. */
+void bootstrap_release (struct bootstrap *b);
+
 /* The object of bootstrap_keep(), or NULL. */
 void *bootstrap_kept (const struct bootstrap *b);
 

@@ -348,11 +348,13 @@ static void nccl_destroy (void *impl, bool failed)
 {
     struct nccl_comm *c = impl;
     int saved_errno = errno;
+    char what[80];
 
+    snprintf (what, sizeof (what), "end of the communicator %s", c->name);
     unlink_comm (c);
     if (!failed && !c->net->failed && nccl_enter (c, NULL) == 0
-        && nccl_settle (c, "end of a communicator", ncclCommFinalize (c->comm), NULL) == 0
-        && nccl_check (c->net, NULL, "end of a communicator", ncclCommDestroy (c->comm), NULL) == 0)
+        && nccl_settle (c, what, ncclCommFinalize (c->comm), NULL) == 0
+        && nccl_check (c->net, NULL, what, ncclCommDestroy (c->comm), NULL) == 0)
         free (c);
     errno = saved_errno;
 }

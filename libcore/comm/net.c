@@ -303,5 +303,7 @@ bool comm_net_has_host (const struct comm_net *net)
 
 bool comm_net_serial (const struct comm_net *net)
 {
+    if (net->ops == &comm_plan_ops) // of what would move the device's memory
+        return device_is_apart (net->device);
     return net->ops->serial;
 }

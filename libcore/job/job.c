@@ -1,7 +1,7 @@
 /* job.c - from a started process to a rank with a place, a device and communicators
  *
- * Ranks shake hands before anything is made.  From then on the monitor watches them, until
- * job_destroy() has freed all that its report speaks of.
+ * Ranks shake hands before anything is made.  From then on the monitor watches them, to the end of
+ * the job (job_end.c).
  */
 
 #include <errno.h>
@@ -24,32 +24,10 @@
 #include "libcore/job/comm_list.h"
 #include "libcore/job/gpus.h"
 #include "libcore/job/handshake.h"
-#include "libcore/job/job.h"
+#include "libcore/job/job_private.h"
 #include "libcore/job/threads.h"
 
 enum { LATE_SECONDS = 5 }; /* for the launcher's server, after ranks have not come in time */
-
-struct job {
-    struct bootstrap *bootstrap;
-    bool own_bootstrap;
-    bool ready; /* as far as this rank knows, all ranks have made the whole job */
-    struct job_watch watch;
-    struct monitor *monitor; /* NULL: one rank, or the monitor is off or could not be started */
-    bool leaves_last;
-    struct grid *grid;
-    bool groups_transfers;
-    bool gpus;              /* all ranks have chosen the device cuda for DEVICE_AUTO */
-    struct mg_device *device;
-    struct mg_error note;   /* of a choice that this file makes: job_device_note() */
-    struct nccl_config *nccl_config; /* NULL: none */
-    struct mg_device *host; /* shares with 'device' */
-    struct comm_net *net, *control_net; /* the same, if its backend moves host memory, too */
-    struct recorder *recorder; /* NULL: one rank has nothing to record */
-    struct comm_list list;     /* of data communicators ... */
-    struct mg_comm *comm[COMM_NUM_TAGS]; /* ... which are here, by their tags */
-    int64_t taken[COMM_NUM_TAGS]; /* bytes that the device has lost by each, beyond comm_bytes() */
-    struct mg_comm *control;
-};
 
 /* --- the handshake, and the monitor, without which a job can do --- */
 
@@ -196,6 +174,12 @@ struct meeting {
     struct mg_error why;
 };
 
+/* Is the connection of this communicator its own? */
+static bool has_connection (const struct comm_item *item)
+{
+    return item->size > 1 && item->share < 0;
+}
+
 /* What the communicators' backend offers for the communicators that this rank will make, if the job
  * is as this rank was configured.
  */
@@ -219,7 +203,7 @@ static int make_offer (const struct job *job, const struct handshake_groups *gro
     for (int i = 0; rc == 0 && i < list.n; i++) {
         const struct comm_item *item = &list.item[i];
 
-        if (item->size > 1 && item->share < 0)
+        if (has_connection (item))
             group[n++] = (struct comm_group){ .name = item->name, .size = item->size,
                                               .rank = item->rank, .tag = item->tag };
     }
@@ -657,7 +641,10 @@ static int make_all (struct job *job, const struct job_config *config,
 {
     job->groups_transfers = groups->groups_transfers;
     if (!(job->grid = grid_create (&groups->geometry, err)) || make_device (job, config, err) < 0
-        || make_net (job, config, err) < 0 || make_comms (job, groups, err) < 0)
+        || make_net (job, config, err) < 0)
+        return -1;
+    monitor_attach (job->monitor, job->grid, job->device, NULL); // the waits of make_comms()
+    if (make_comms (job, groups, err) < 0)
         return -1;
     job->ready = true;
     monitor_attach (job->monitor, job->grid, job->device, job->recorder);
@@ -696,6 +683,7 @@ struct job *job_create (const struct job_config *config, struct mg_error *err)
         goto error;
     }
     job->bootstrap = config->bootstrap;
+    job->timeout = config->timeout;
     if (!job->bootstrap) {
         job->own_bootstrap = true;
         if (!(job->bootstrap = job_meet (config->comm, config->device, config->timeout, err)))
@@ -717,6 +705,8 @@ struct job *job_create (const struct job_config *config, struct mg_error *err)
     }
     if (agree (job, &m, err) < 0) {
         all_failed = device_check (job->device, NULL) == 0;
+        if (!all_failed)
+            fail_alone (job, &m, err);
         goto error;
     }
     job->own_bootstrap = true;
@@ -726,59 +716,6 @@ error:
         *config->all_failed = all_failed;
     job_destroy (job);
     return NULL;
-}
-
-/* Meet the others before connections go.  After a failure nothing may wait for them. */
-static void meet_at_end (struct job *job)
-{
-    if (job->ready && device_check (job->device, NULL) == 0
-        && bootstrap_barrier (job->bootstrap, NULL) == 0)
-        return;
-    if (job->device)
-        device_fail (job->device, "the job is ending after a failure");
-}
-
-void job_destroy (struct job *job)
-{
-    int saved_errno = errno;
-
-    if (job) {
-        monitor_attach (job->monitor, NULL, NULL, NULL);
-        if (job->bootstrap)
-            meet_at_end (job);
-        comm_destroy (job->control);
-        for (int i = job->list.n; i-- > 0;) // sharers before what they share
-            comm_destroy (job->comm[job->list.item[i].tag]);
-        if (job->control_net != job->net)
-            comm_net_destroy (job->control_net);
-        comm_net_destroy (job->net);
-        if (job->recorder)
-            device_set_explain (job->device, NULL);
-        recorder_destroy (job->recorder);
-        device_destroy (job->host);
-        device_destroy (job->device);
-        grid_destroy (job->grid);
-        nccl_config_destroy (job->nccl_config);
-        monitor_destroy (job->monitor, job->leaves_last);
-        if (job->own_bootstrap) // with which the monitor ends the job
-            bootstrap_destroy (job->bootstrap);
-        free (job);
-    }
-    errno = saved_errno;
-}
-
-void job_abandon (struct job *job)
-{
-    if (job) {
-        monitor_attach (job->monitor, NULL, NULL, NULL);
-        monitor_destroy (job->monitor, false);
-        job->monitor = NULL;
-    }
-}
-
-void job_leave_last (struct job *job)
-{
-    job->leaves_last = true;
 }
 
 void job_activity (struct job *job, const char *what, int64_t number)
@@ -928,18 +865,31 @@ size_t job_comm_bytes (const struct job *job)
     return bytes;
 }
 
-bool job_comms_taken (const struct job *job, char *text, size_t max)
+int job_connections (const struct job *job)
+{
+    int n = 0;
+
+    for (int i = 0; i < job->list.n; i++)
+        n += has_connection (&job->list.item[i]);
+    return n;
+}
+
+bool job_comms_taken (const struct job *job, char *text, size_t max, int64_t *most)
 {
     size_t len = 0;
 
+    *most = 0;
     if (job->control_net == job->net)
         return false;
     for (int i = 0; i < job->list.n && len < max; i++) {
         const struct comm_item *item = &job->list.item[i];
+        int64_t taken = job->taken[item->tag];
 
-        if (item->size > 1 && item->share < 0)
-            len += (size_t)snprintf (text + len, max - len, "%s%s %.1f", len ? ", " : "",
-                                     item->name, (double)job->taken[item->tag] / (1 << 20));
+        if (!has_connection (item))
+            continue;
+        *most = taken > *most ? taken : *most;
+        len += (size_t)snprintf (text + len, max - len, "%s%s %.1f", len ? ", " : "", item->name,
+                                 (double)taken / (1 << 20));
     }
     return len > 0;
 }

@@ -217,10 +217,16 @@ struct mg_comm *job_comm_context (const struct job *job, bool inner);
  */
 size_t job_comm_bytes (const struct job *job);
 
-/* MiB of device memory that each communicator has taken besides, as measured around its creation
- * and first calls: "tp 96.0, dp-cp 64.5".  False: the backend takes none.
+/* The number of data communicators of several ranks that have a connection of their own, shared
+ * ones among them.
  */
-bool job_comms_taken (const struct job *job, char *text, size_t max);
+int job_connections (const struct job *job);
+
+/* MiB of device memory that each of them has taken besides, as measured around its creation and
+ * first calls: "tp 96.0, dp-cp 64.5".  *most is the largest, in bytes.  False: the backend takes
+ * none.
+ */
+bool job_comms_taken (const struct job *job, char *text, size_t max, int64_t *most);
 
 /* End every process of the job. */
 void job_abort (struct job *job, int code) __attribute__ ((noreturn));

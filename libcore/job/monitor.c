@@ -314,11 +314,41 @@ static void handle_fds (struct monitor *m, int n)
 }
 
 /* Milliseconds until there may be something to do that no descriptor tells. */
-static int patience (const struct monitor *m)
+static int patience (struct monitor *m)
 {
+    bool limited;
+
     if (m->trouble.there && !m->told)
         return SHORT_MS;
-    return m->config.warn_seconds > 0 || m->orphaned > 0 ? TICK_MS : -1;
+    pthread_mutex_lock (&m->lock);
+    limited = m->limit > 0 || m->missed > 0;
+    pthread_mutex_unlock (&m->lock);
+    return limited || m->config.warn_seconds > 0 || m->orphaned > 0 ? TICK_MS : -1;
+}
+
+/* Fail if the limit has passed; the lock is held. */
+static void check_limit (struct monitor *m)
+{
+    if (m->limit == 0 || monitor_now () < m->limit)
+        return;
+    m->limit = 0;
+    m->missed = monitor_now ();
+    if (!m->failed)
+        memcpy (m->fail_text, m->limit_text, sizeof (m->fail_text));
+    m->failed = true;
+}
+
+/* True if the thread has nothing left to do.  The lock is held. */
+static bool is_done (struct monitor *m)
+{
+    if (m->stop || !m->finishing)
+        return m->stop;
+    if (!m->bye_sent)
+        monitor_send_to_hubs (m, MSG_BYE, NULL);
+    m->bye_sent = true;
+    if (m->missed > 0) // and for some time a hub may still end the job
+        return m->told || monitor_now () > m->missed + fail_seconds;
+    return m->limit == 0 || hub_has_ended (m);
 }
 
 static void *thread_main (void *arg)
@@ -339,7 +369,8 @@ static void *thread_main (void *arg)
         watch_wait (m);
         leave_orphaned (m);
         pthread_mutex_lock (&m->lock);
-        stop = m->stop;
+        stop = is_done (m);
+        check_limit (m);
         if (m->failed && !m->fail_sent) {
             m->fail_sent = true;
             monitor_send_to_hubs (m, MSG_FAIL, m->fail_text);
@@ -418,6 +449,46 @@ void monitor_fail (struct monitor *m, const char *text)
     nap (fail_seconds);
 }
 
+void monitor_limit (struct monitor *m, const char *what, double seconds)
+{
+    bool missed;
+
+    if (!m || !m->connected)
+        return;
+    pthread_mutex_lock (&m->lock);
+    check_limit (m);
+    missed = m->missed > 0;
+    m->missed = 0;
+    if (!missed && seconds > 0) {
+        m->limit = monitor_now () + seconds;
+        snprintf (m->limit_text, sizeof (m->limit_text), "rank %d: %.200s took more than %g s",
+                  m->config.rank, what, seconds);
+    } else {
+        m->limit = 0;
+    }
+    pthread_mutex_unlock (&m->lock);
+    signal_event (m->wake);
+    if (missed)
+        nap (fail_seconds);
+}
+
+static void join_thread (struct monitor *m)
+{
+    signal_event (m->wake);
+    pthread_join (m->thread, NULL);
+    m->started = false;
+}
+
+void monitor_finish (struct monitor *m)
+{
+    if (!m || !m->started)
+        return;
+    pthread_mutex_lock (&m->lock);
+    m->finishing = true;
+    pthread_mutex_unlock (&m->lock);
+    join_thread (m);
+}
+
 /* On the last rank to leave: until the connections of all others are closed. */
 static void wait_for_others (struct monitor *m)
 {
@@ -445,11 +516,10 @@ void monitor_destroy (struct monitor *m, bool last)
         pthread_mutex_lock (&m->lock);
         m->stop = true;
         pthread_mutex_unlock (&m->lock);
-        signal_event (m->wake);
-        pthread_join (m->thread, NULL);
+        join_thread (m);
         monitor_send_to_hubs (m, MSG_BYE, NULL);
-        hub_leave (m);
     }
+    hub_leave (m);
     if (last)
         wait_for_others (m);
     free_monitor (m);

@@ -71,8 +71,20 @@ void monitor_activity (struct monitor *m, const char *what, int64_t number);
  */
 void monitor_fail (struct monitor *m, const char *text);
 
-/* Say good-bye to the hubs, and free the monitor.  If 'last' is set, first wait until all other
- * ranks have ended, ten seconds at most (see job_leave_last()).
+/* Give this rank 'seconds' for what it does next, which 'what' names; 0: any time.  If neither
+ * monitor_limit() nor monitor_destroy() is called in time, this rank fails, as by monitor_fail().
+ * A call that comes too late returns as monitor_fail() does, and sets no limit.
+ */
+void monitor_limit (struct monitor *m, const char *what, double seconds);
+
+/* Say good-bye to the hubs.  A hub then waits until every other rank has said good-bye, so that a
+ * rank that stalls on its way out is noticed.  The limit of monitor_limit() ends the wait.  Only
+ * monitor_destroy() may follow.
+ */
+void monitor_finish (struct monitor *m);
+
+/* Say good-bye to the hubs, unless monitor_finish() did, and free the monitor.  If 'last' is set,
+ * first wait until all other ranks have ended, ten seconds at most (see job_leave_last()).
  */
 void monitor_destroy (struct monitor *m, bool last);
 

@@ -17,7 +17,7 @@
 
 static const double gather_seconds = 0.15; /* for what happens at the same time */
 static const double answer_seconds = 1.0;
-static const double deputy_seconds = 4.0; /* that rank 0 has before the other hub acts */
+static const double deputy_seconds = 4.0; /* that rank 0 has before the other hub reports */
 
 int hub_open (struct monitor *m, struct mg_error *err)
 {
@@ -233,9 +233,9 @@ void hub_handle_trouble (struct monitor *m)
 {
     const struct trouble *t = &m->trouble;
     bool deputy = m->config.rank != 0 && !t->rank_0_gone;
-    double wait = deputy ? deputy_seconds : gather_seconds;
+    double now = monitor_now ();
 
-    if (!t->there || m->told || monitor_now () < t->since + wait)
+    if (!t->there || m->told || now < t->since + gather_seconds)
         return;
     if (deputy && !t->fatal) {
         m->trouble.there = false; // only rank 0 makes warnings
@@ -243,8 +243,20 @@ void hub_handle_trouble (struct monitor *m)
     }
     if (!t->asked)
         ask_all (m);
-    else if (all_answered (m) || monitor_now () > t->asked_at + answer_seconds)
+    else if ((!deputy || now > t->since + deputy_seconds)
+             && (all_answered (m) || now > t->asked_at + answer_seconds))
         tell (m);
+}
+
+bool hub_has_ended (const struct monitor *m)
+{
+    if (m->trouble.there)
+        return false;
+    for (int i = 0; m->rank && i < m->config.size; i++) {
+        if (m->rank[i].fate == RANK_SILENT || m->rank[i].fate == RANK_ANSWERED)
+            return false;
+    }
+    return true;
 }
 
 void hub_leave (struct monitor *m)

@@ -68,8 +68,11 @@ struct monitor {
     const struct grid *grid;
     struct mg_device *device;
     struct recorder *recorder;
-    bool stop, failed;
+    bool stop, finishing, failed;
     char fail_text[MG_ERROR_MAX];
+    double limit; /* when this rank fails; 0: never */
+    char limit_text[MG_ERROR_MAX];
+    double missed; /* when the limit passed; 0: it has not, or monitor_limit() has come since */
     _Atomic (const char *) activity;
     _Atomic int64_t number;
 
@@ -81,7 +84,7 @@ struct monitor {
     struct diagnosis_rank *rank; /* [size] on a hub */
     struct pollfd *fds;       /* [MONITOR_FIRST_FDS + size + MONITOR_STRANGERS] */
     struct trouble trouble;
-    bool fail_sent, warned, told;
+    bool fail_sent, warned, told, bye_sent;
     struct held held; /* at the last look */
     bool hub_left;   /* well: the run is over */
     double warned_at;
@@ -109,6 +112,11 @@ void hub_read (struct monitor *m, struct peer *p);
 
 /* Take the next step from the first sign of trouble to the report. */
 void hub_handle_trouble (struct monitor *m);
+
+/* True if every rank that has greeted this hub has said good-bye or died, and nothing is left to
+ * report.  True on a rank that is no hub.
+ */
+bool hub_has_ended (const struct monitor *m);
 
 /* Tell all ranks that the end of this hub is no failure. */
 void hub_leave (struct monitor *m);

@@ -334,6 +334,7 @@ void run_config_init (struct run_config *c, const struct train_args *args)
         .optimizer = set_optimizer (args),
         .check_memory = !args->no_check_memory,
         .device_reserve = (int64_t)args->device_reserve_mib << 20,
+        .comm_reserve = (int64_t)args->communicator_reserve_mib << 20,
         .data = set_data (args),
         .evaluation = set_evaluation (args),
         .resume = set_resume (args),

@@ -106,7 +106,8 @@ struct run_config {
     struct layout_bucket_rule bucket; /* the values of arguments */
     struct main_params_config main;
     struct optimizer_config optimizer;
-    int64_t device_reserve; /* bytes that plans leave of a device with memory of its own */
+    int64_t device_reserve; /* bytes that plans leave of a device with memory of its own ... */
+    int64_t comm_reserve;   /* ... and besides for each communicator */
     bool check_memory; /* refuse a run for which memory seems to be short */
 
     struct data_config data;

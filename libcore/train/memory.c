@@ -42,9 +42,20 @@ int64_t memory_host (const struct memory_plan *plan)
     return plan->bytes[MEMORY_CHECKPOINT] + plan->bytes[MEMORY_STAGING];
 }
 
+int64_t memory_device (const struct memory_plan *plan)
+{
+    return memory_total (plan) - (plan->apart ? memory_host (plan) : 0);
+}
+
 int64_t memory_need (const struct memory_plan *plan)
 {
-    return memory_total (plan) - (plan->apart ? memory_host (plan) : 0) + plan->reserve;
+    return memory_device (plan) + plan->reserve + plan->comm_reserve + plan->graph_reserve;
+}
+
+void memory_add_graphs (struct memory_plan *plan, int64_t nodes)
+{
+    if (plan->apart)
+        plan->graph_reserve += nodes * MEMORY_GRAPH_NODE;
 }
 
 int64_t memory_state (const struct memory_plan *plan)
@@ -161,7 +172,11 @@ int memory_plan (struct memory_plan *plan, const struct memory_parts *parts,
         return -1;
     plan_state (plan, parts);
     plan->apart = device_is_apart (job_device (parts->job));
-    plan->reserve = plan->apart ? parts->reserve : 0;
+    if (plan->apart) {
+        plan->reserve = parts->reserve;
+        plan->communicators = job_connections (parts->job);
+        plan->comm_reserve = plan->communicators * parts->comm_reserve;
+    }
     plan->bytes[MEMORY_SCRATCH] = (int64_t)scratch;
     plan->bytes[MEMORY_STAGING] = parts->staging + buffers_staging_bytes (parts->buffers)
                                   + model_staging_bytes (parts->model, parts->slots);

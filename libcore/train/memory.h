@@ -45,7 +45,10 @@ struct memory_plan {
     int64_t bytes[NUM_MEMORY_KINDS];
     bool apart;       /* the device has memory of its own */
     int64_t reserve;  /* bytes of that memory for the device's context, the libraries and other
-                         programs: no kind has them, and no total */
+                         programs: no kind has them, and no total.  So it is with ... */
+    int communicators;     /* ... those that have a connection of their own ... */
+    int64_t comm_reserve;  /* ... with these bytes for all of them, and ... */
+    int64_t graph_reserve; /* ... bytes for graphs: memory_add_graphs() */
     int64_t elements; /* elements of the rank's parameters */
     int64_t padding;  /* elements of the buffers that belong to no parameter */
     int shards;       /* shards of a distributed optimizer's state, 1: no distributed
@@ -65,10 +68,21 @@ struct memory_plan {
 int64_t memory_total (const struct memory_plan *plan);
 int64_t memory_host (const struct memory_plan *plan);
 
-/* Bytes of the device's memory that a run has to find: with the reserve, and without host memory if
- * the device has memory of its own.
+/* Bytes of the device's memory that the kinds have: without host memory if the device has memory of
+ * its own.
  */
+int64_t memory_device (const struct memory_plan *plan);
+
+/* Bytes of the device's memory that a run has to find: memory_device() and all reserves. */
 int64_t memory_need (const struct memory_plan *plan);
+
+/* Bytes of a device with memory of its own that a plan leaves to a node of a graph.  CUDA does not
+ * say how many it takes.  About 10 KB were measured for a kernel: NVIDIA/cccl, pull request 3768.
+ */
+enum { MEMORY_GRAPH_NODE = 10 << 10 };
+
+/* Reserve memory for graphs of so many nodes. */
+void memory_add_graphs (struct memory_plan *plan, int64_t nodes);
 
 /* Bytes of parameters, gradients, main parameters, main gradients and moments; bytes of
  * activations and workspace. */
@@ -101,6 +115,7 @@ struct memory_parts {
     const struct job *job;
     int shards; /* as in the plan */
     int64_t reserve; /* of the plan if the job's device has memory of its own */
+    int64_t comm_reserve; /* likewise, for each communicator */
 };
 
 /* Fill in the bytes that binding the parts will allocate.  -1 and a text on failure. */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "libcore/base/multiple.h"
+#include "libcore/train/memory.h"
 #include "libcore/train/output.h"
 #include "libcore/train/report.h"
 
@@ -287,7 +288,7 @@ static void print_graphs (const struct report *r, int first, int last)
 {
     const double *row = r->gathered + first * NUM_GRAPHS;
     double longest = 0, most = 0;
-    char ranks[32];
+    char ranks[32], reserve[48] = "";
     FILE *out = r->use.accord->out;
     int n = snprintf (ranks, sizeof (ranks), "rank %d", first);
 
@@ -297,11 +298,14 @@ static void print_graphs (const struct report *r, int first, int last)
         longest = fmax (longest, r->gathered[i * NUM_GRAPHS + GRAPHS_TIME]);
         most = fmax (most, r->gathered[i * NUM_GRAPHS + GRAPHS_DEVICE]);
     }
+    if (most > 0)
+        snprintf (reserve, sizeof (reserve), " (a plan reserves %.0f)",
+                  row[GRAPHS_NODES] * MEMORY_GRAPH_NODE);
     fprintf (out, " graphs of %s | graphs: %.0f | nodes: %.0f | static input bytes: %.0f | "
              "intermediate bytes: %.0f | hand-over bytes: %.0f | host bytes: %.0f | device "
-             "bytes: %.0f | captured in %.1f ms |\n", ranks, row[GRAPHS_COUNT], row[GRAPHS_NODES],
-             row[GRAPHS_INPUT], row[GRAPHS_INTERMEDIATE], row[GRAPHS_HANDOVER], row[GRAPHS_MEMORY],
-             most, longest);
+             "bytes: %.0f%s | captured in %.1f ms |\n", ranks, row[GRAPHS_COUNT],
+             row[GRAPHS_NODES], row[GRAPHS_INPUT], row[GRAPHS_INTERMEDIATE], row[GRAPHS_HANDOVER],
+             row[GRAPHS_MEMORY], most, reserve, longest);
 }
 
 int report_graphs (struct report *r, const struct model_graphs *graphs, double milliseconds,

@@ -142,14 +142,17 @@ bool session_device_line (const struct session *s, char text[SESSION_DEVICE_TEXT
 
 void session_print_device (const struct session *s, FILE *out)
 {
+    int64_t most, reserve = s->config->comm_reserve;
     char text[SESSION_DEVICE_TEXT];
 
     if (session_device_line (s, text))
         fprintf (out, "%s\n", text);
     if (*job_transport_note (s->job))
         fprintf (out, "%s\n", job_transport_note (s->job));
-    if (job_comms_taken (s->job, text, sizeof (text)))
-        fprintf (out, "communicators of rank %d, MiB of its GPU: %s\n", job_rank (s->job), text);
+    if (job_comms_taken (s->job, text, sizeof (text), &most))
+        fprintf (out, "communicators of rank %d, MiB of its GPU: %s (a plan reserves %.0f for "
+                 "each%s)\n", job_rank (s->job), text, (double)reserve / (1 << 20),
+                 most > reserve ? ", less than the largest takes: --communicator-reserve-mib" : "");
 }
 
 int session_bind (struct session *s, struct mg_error *err)

@@ -73,6 +73,7 @@ int train_build (struct train_parts *p, const struct run_config *c, const struct
         .optimizer = p->optimizer,
         .job = job,
         .reserve = c->device_reserve,
+        .comm_reserve = c->comm_reserve,
         .shards = c->buffers.sharded ? mg_comm_size (job_comm_shard (job, false)) : 1,
     };
     return memory_plan (memory, &parts, err);

@@ -596,6 +596,9 @@ int train_plan (struct train *t, int rank, int world, int threads, struct mg_err
         return -1;
     if (build (t, err) < 0 || check_rest (t, err) < 0)
         return -1;
-    return passes_plan_graphs (t->session.parts.passes, t->config.step.per_token_loss, &t->graphs,
-                               err);
+    if (passes_plan_graphs (t->session.parts.passes, t->config.step.per_token_loss, &t->graphs, err)
+        < 0)
+        return -1;
+    memory_add_graphs (&t->session.memory, t->graphs.graphs.nodes);
+    return 0;
 }

@@ -106,6 +106,23 @@ static void hurt (const char *function)
     raise (number);
 }
 
+/* MG_NCCL_FAIL, "NUMBER FUNCTION": that call, of those that go to a stream, is refused. */
+static bool fails (const char *function)
+{
+    static const char *const text = getenv ("MG_NCCL_FAIL");
+    static std::atomic<int> calls;
+    char name[64];
+    int call;
+
+    if (!text)
+        return false;
+    if (sscanf (text, "%d %63s", &call, name) != 2) {
+        fprintf (stderr, "nccl double: MG_NCCL_FAIL=%s: want NUMBER FUNCTION\n", text);
+        exit (2);
+    }
+    return strcmp (name, function) == 0 && ++calls == call;
+}
+
 /* Each function of the API calls this first.  'ends': the function ends a communicator. */
 static void enter (const char *function, bool ends = false)
 {
@@ -378,6 +395,8 @@ static ncclResult_t enqueue (const char *function, struct call a)
         || a.head.op >= ncclNumOps || a.head.root < 0 || a.head.root >= c->n || a.peer < 0
         || a.peer >= c->n) {
         e = ncclInvalidArgument;
+    } else if (fails (function)) {
+        e = ncclInternalError;
     } else if (c->finalized) {
         e = ncclInvalidUsage;
     } else if (c->state != ncclSuccess) {
@@ -489,7 +508,8 @@ ncclResult_t ncclGetVersion (int *version)
     enter (__func__);
     if (!version)
         return leave (ncclInvalidArgument);
-    *version = NCCL_VERSION_CODE;
+    const char *other = getenv ("MG_NCCL_VERSION");
+    *version = other ? atoi (other) : NCCL_VERSION_CODE;
     return ncclSuccess;
 }
 

@@ -1,4 +1,4 @@
-/* nccl_check.cpp - the double of NCCL: failures, ends, hardware queues and multiprocessors
+/* nccl_check.cpp - the double of NCCL: failures, ends, captures, hardware queues, multiprocessors
  *
  * Each case starts ranks as processes of their own.  A rank exits with 0 if all went as it should.
  * A rank that hangs is killed after a minute.  Killed ranks stay zombies until the case is over.
@@ -352,6 +352,71 @@ static void check_failures ()
     });
 }
 
+/* --- captures --- */
+
+/* The first call of a communicator allocates, which a capture forbids. */
+static bool start_warm (struct rank *r)
+{
+    return start (r) && all_reduce (r, 0, 0) && all_reduce (r, 1, 1)
+           && until ([r] { return is_done (r->stream[0]) && is_done (r->stream[1]); });
+}
+
+/* A group of calls on a stream that captures and on one that does not is refused: nothing of it is
+ * captured or run.
+ */
+static bool mix_capture (struct rank *r)
+{
+    cudaGraph_t graph = NULL;
+    size_t nodes = 1;
+
+    if (!start_warm (r))
+        return false;
+    put (r->buf[0], 1);
+    put (r->buf[1], 1);
+    bool good = cudaStreamBeginCapture (r->stream[0], cudaStreamCaptureModeThreadLocal)
+                == cudaSuccess;
+    ncclGroupStart ();
+    good = good && all_reduce (r, 0, 0) && all_reduce (r, 1, 1)
+           && ncclGroupEnd () == ncclInvalidUsage
+           && cudaStreamEndCapture (r->stream[0], &graph) == cudaSuccess
+           && cudaGraphGetNodes (graph, NULL, &nodes) == cudaSuccess && nodes == 0
+           && until ([r] { return is_done (r->stream[1]); }) && has (r->buf[0], 1)
+           && has (r->buf[1], 1);
+    /* and both communicators go on */
+    good = good && all_reduce (r, 0, 0) && all_reduce (r, 1, 1)
+           && until ([r] { return is_done (r->stream[0]) && is_done (r->stream[1]); })
+           && has (r->buf[0], r->n) && has (r->buf[1], r->n);
+    return good && finalize (r);
+}
+
+/* The same two calls, both captured. */
+static bool capture_both (struct rank *r)
+{
+    cudaGraph_t graph = NULL;
+    cudaEvent_t fork, join;
+    size_t nodes = 0;
+
+    if (!start_warm (r))
+        return false;
+    cudaEventCreateWithFlags (&fork, cudaEventDisableTiming);
+    cudaEventCreateWithFlags (&join, cudaEventDisableTiming);
+    cudaStreamBeginCapture (r->stream[0], cudaStreamCaptureModeThreadLocal);
+    cudaEventRecord (fork, r->stream[0]);
+    cudaStreamWaitEvent (r->stream[1], fork, 0);
+    ncclGroupStart ();
+    bool good = all_reduce (r, 0, 0) && all_reduce (r, 1, 1) && ncclGroupEnd () == ncclSuccess;
+    cudaEventRecord (join, r->stream[1]);
+    cudaStreamWaitEvent (r->stream[0], join, 0);
+    return good && cudaStreamEndCapture (r->stream[0], &graph) == cudaSuccess
+           && cudaGraphGetNodes (graph, NULL, &nodes) == cudaSuccess && nodes == 2 && finalize (r);
+}
+
+static void check_captures ()
+{
+    check ("a group of which one stream captures", 2, -1, mix_capture);
+    check ("a group of which both streams capture", 2, -1, capture_both);
+}
+
 /* --- queues and multiprocessors --- */
 
 /* Rank 1 sends after rank 0 has seen the state of its other stream. */
@@ -470,6 +535,7 @@ int main ()
     setvbuf (stdout, NULL, _IOLBF, 0);
     check_calls ();
     check_failures ();
+    check_captures ();
     check_resources ();
     failed += num_left () != before;
     printf ("%s %d - nothing is left in /dev/shm\n", num_left () == before ? "ok" : "not ok",

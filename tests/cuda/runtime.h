@@ -40,6 +40,9 @@
  *                          call of this function of NCCL, 1 is the first, and writes a line with
  *                          the time since 1970 to the error output before
  *     MG_NCCL_REFUSE       set: no communicator of several ranks is made, ncclInvalidUsage
+ *     MG_NCCL_FAIL         "NUMBER FUNCTION": that call of a function of NCCL that takes a stream
+ *                          returns an internal error, 1 is the first
+ *     MG_NCCL_VERSION      that of the header: the version that the double of NCCL says it has
  *     MG_CUDA_NO_KEYS      set: no protection keys, as on a processor that has none; then the host,
  *                          and kernels of another device, can touch a device's memory unseen
  *

@@ -2,8 +2,9 @@
  *
  * The mode is the first argument; scripts run the modes under mpirun and srun and look at
  * exit codes and messages.  The second one is for modes that end at a deadline: its seconds.
- * Without any this is a test of one rank: the modes that need no others, each in a process of
- * its own.
+ * In mode "hurt" a rank sends itself a signal: the arguments that follow are the signal, the place
+ * and the rank.  Without any this is a test of one rank: the modes that need no others, each in a
+ * process of its own.
  */
 
 #include <errno.h>
@@ -12,9 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "libcore/bootstrap/bootstrap.h"
+#include "libcore/comm/comm.h"
+#include "libcore/comm/exchange.h"
 #include "libcore/device/device.h"
 #include "libcore/device/stream.h"
 #include "libcore/job/job.h"
@@ -30,7 +34,58 @@ struct run {
     struct mg_error err;
     float x[N];
     double seconds;
+    int signal, rank;  /* of mode "hurt" ... */
+    const char *place; /* ... NULL: another mode */
 };
+
+static struct run the_run;
+
+/* The rank of mode "hurt" has come to a place. */
+static void come_to (const char *place)
+{
+    const struct run *r = &the_run;
+    struct timespec now;
+
+    if (!r->place || strcmp (r->place, place) != 0 || r->info->rank != r->rank)
+        return;
+    clock_gettime (CLOCK_REALTIME, &now);
+    fprintf (stderr, "hurt at %lld ms\n", (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+    raise (r->signal);
+}
+
+/* When all ranks have made the job: they agree. */
+int __real_exchange_agree (struct mg_comm *comm, int rc, struct mg_error *err);
+int __wrap_exchange_agree (struct mg_comm *comm, int rc, struct mg_error *err);
+int __wrap_exchange_agree (struct mg_comm *comm, int rc, struct mg_error *err)
+{
+    come_to ("agreement");
+    return __real_exchange_agree (comm, rc, err);
+}
+
+/* Before all ranks meet at the end. */
+int __real_bootstrap_barrier (struct bootstrap *b, struct mg_error *err);
+int __wrap_bootstrap_barrier (struct bootstrap *b, struct mg_error *err);
+int __wrap_bootstrap_barrier (struct bootstrap *b, struct mg_error *err)
+{
+    come_to ("meeting");
+    return __real_bootstrap_barrier (b, err);
+}
+
+/* After that, in the first end of a communicator. */
+void __real_comm_destroy (struct mg_comm *comm);
+void __wrap_comm_destroy (struct mg_comm *comm);
+void __wrap_comm_destroy (struct mg_comm *comm)
+{
+    come_to ("end");
+    __real_comm_destroy (comm);
+}
+
+/* The report of the monitor. */
+static void print_report (void *arg, const char *text)
+{
+    (void)arg;
+    fprintf (stderr, "report: %s\n", text);
+}
 
 /* Say what went wrong, and end the job: exit code 3. */
 static void __attribute__ ((noreturn)) give_up (struct run *r)
@@ -47,6 +102,8 @@ static void start (struct run *r, double timeout, uint64_t fingerprint)
 {
     struct job_config config = { .timeout = timeout, .threads = 1 };
 
+    if (r->place)
+        config.watch.tell = print_report;
     config.fingerprint = fingerprint;
     geometry_init (&config.geometry);
     if (!r->bootstrap) {
@@ -246,6 +303,14 @@ static void mode_hang_early (struct run *r)
     lose_last (r, false);
 }
 
+/* One rank dies or stops at a place of the start or of the end. */
+static void mode_hurt (struct run *r)
+{
+    start (r, r->seconds, 1);
+    all_reduce (r, N);
+    job_destroy (r->job);
+}
+
 /* Rank 0 has more to reduce than the others. */
 static void mode_mismatch (struct run *r)
 {
@@ -276,16 +341,17 @@ static const struct mode {
     { "late", mode_late },         { "mismatch", mode_mismatch },
     { "leave", mode_leave },       { "groups", mode_groups },
     { "leave-early", mode_leave_early }, { "hang-early", mode_hang_early },
+    { "hurt", mode_hurt },
 };
 
 static int run_mode (const char *name, double seconds)
 {
-    static struct run r;
+    struct run *r = &the_run;
 
-    r.seconds = seconds;
+    r->seconds = seconds;
     for (size_t i = 0; i < sizeof (modes) / sizeof (modes[0]); i++) {
         if (strcmp (name, modes[i].name) == 0) {
-            modes[i].run (&r);
+            modes[i].run (r);
             return 0;
         }
     }
@@ -311,6 +377,11 @@ static int code_of (const char *name)
 int main (int argc, char **argv)
 {
     setvbuf (stderr, NULL, _IOLBF, BUFSIZ); // a line of one rank is one write
+    if (argc == 6) {
+        the_run.signal = atoi (argv[3]);
+        the_run.place = argv[4];
+        the_run.rank = atoi (argv[5]);
+    }
     if (argc > 1)
         return run_mode (argv[1], argc > 2 ? atof (argv[2]) : 60);
     is_int (code_of ("cycle"), 0, "one rank lives and ends well");

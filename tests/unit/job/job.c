@@ -70,7 +70,9 @@ static struct job *plan_groups (uint32_t groups)
     return plan_transfers (groups, JOB_TRANSFERS_BY_DEVICE, NULL);
 }
 
-/* Transfers are grouped if the caller says so; if not, the device's name decides. */
+/* Transfers are grouped if the caller says so; if not, the device's name decides.  Lanes of GPUs
+ * have communicators of their own.
+ */
 static void grouped_transfers (void)
 {
     static const struct {
@@ -87,10 +89,14 @@ static void grouped_transfers (void)
     for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
         struct job *job = plan_transfers (JOB_GROUP (GROUP_PP), rows[i].transfers,
                                           rows[i].device);
+        bool lanes;
 
         is_int (job_groups_transfers (job), rows[i].grouped, "transfers %d, device %s",
                 (int)rows[i].transfers, rows[i].device ? rows[i].device : "of the default");
-        ok (job_comm_lane (job, true, 1, 0) == job_comm (job, GROUP_PP), "on one communicator");
+        lanes = rows[i].device && !rows[i].grouped && strcmp (rows[i].device, "cpu") != 0;
+        is_int (job_comm_lane (job, true, 1, 0) == job_comm (job, GROUP_PP), !lanes,
+                "on %s", lanes ? "a communicator a lane" : "one communicator");
+        is_int (job_connections (job), lanes ? 3 : 1, "which the job counts");
         job_destroy (job);
     }
 }

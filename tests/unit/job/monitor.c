@@ -5,6 +5,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -102,6 +103,10 @@ static void be_rank_1 (const struct endpoint hub[MONITOR_HUBS], int go, int read
     if (how == 'w') { // until long after the hubs have left
         nap (4000);
         _exit (count_ends (&said) ? 9 : 0);
+    }
+    if (how == 'l') {
+        monitor_finish (m);
+        monitor_destroy (m, false);
     }
     _exit (0);
 }
@@ -236,6 +241,79 @@ static void test_leave (void)
     is_int (status, 0, "a rank that is slow to leave does not end the job");
 }
 
+static double finish_seconds;
+
+static void *finish (void *hub)
+{
+    monitor_limit (hub, "the end of the other ranks", finish_seconds);
+    monitor_finish (hub);
+    return NULL;
+}
+
+/* Both hubs wait for each other and for rank 1. */
+static void finish_hubs (struct job *job, double seconds)
+{
+    pthread_t thread;
+
+    finish_seconds = seconds;
+    if (pthread_create (&thread, NULL, finish, job->hub[1]) != 0)
+        bail_out ("no thread");
+    finish (job->hub[0]);
+    pthread_join (thread, NULL);
+}
+
+static void start_job (struct job *job)
+{
+    make_hubs (job);
+    start_rank_1 (job);
+    start_hubs (job);
+    meet (job);
+}
+
+/* All ranks leave well. */
+static void test_finish (void)
+{
+    struct job job;
+
+    start_job (&job);
+    end_rank_1 (&job, 'l');
+    finish_hubs (&job, 60);
+    is_int (count_ends (&job.said[0]) + count_ends (&job.said[1]), 0, "a good end of all");
+    clear (&job);
+}
+
+/* A rank that stops before its good-bye is named when the limit has passed. */
+static void test_stalled_end (void)
+{
+    struct job job;
+
+    start_job (&job);
+    kill (job.pid, SIGSTOP);
+    finish_hubs (&job, 1);
+    ok (count_ends (&job.said[0]) > 0, "a rank that stops on its way out ends the job");
+    ok (strstr (job.said[0].text, "rank 1 ") && strstr (job.said[0].text, "does not answer")
+            && strstr (job.said[0].text, "the end of the other ranks took more than 1 s"),
+        "and is named: %.200s", job.said[0].text);
+    kill (job.pid, SIGKILL);
+    waitpid (job.pid, NULL, 0);
+    clear (&job);
+}
+
+/* A rank that misses its own limit fails. */
+static void test_limit (void)
+{
+    struct job job;
+
+    start_job (&job);
+    monitor_limit (job.hub[1], "a part of the end", 60);
+    monitor_limit (job.hub[1], "another part of it", 0.1);
+    ok (wait_for_end (&job.said[0]), "a limit that passes ends the job");
+    ok (strstr (job.said[0].text, "rank 2: another part of it took more than 0.1 s"),
+        "with what was late: %.200s", job.said[0].text);
+    end_rank_1 (&job, 'd');
+    clear (&job);
+}
+
 static bool has_crowd (const struct job *job)
 {
     volatile const uint64_t *accepted = &job->hub[0]->num_accepted;
@@ -276,9 +354,14 @@ int main (void)
     test_death ();
     test_start ();
     test_leave ();
+    test_finish ();
+    test_stalled_end ();
+    test_limit ();
     test_strangers ();
     monitor_destroy (NULL, true);
     monitor_fail (NULL, "nothing");
     monitor_attach (NULL, NULL, NULL, NULL);
+    monitor_limit (NULL, "nothing", 1);
+    monitor_finish (NULL);
     return done_testing ();
 }
