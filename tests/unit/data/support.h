@@ -28,7 +28,7 @@ static inline void folder_create (char *path, size_t size)
 /* Number of files in it; removes them too if asked to. */
 static inline int folder_files (const char *path, bool remove)
 {
-    char file[600];
+    char file[900];
     struct dirent *entry;
     int n = 0;
     DIR *dir = opendir (path);
