@@ -144,7 +144,7 @@ refused "no NCCL" "libnccl.so.9: cannot open shared object file" \
 run megatron launch -n 2 "${short[@]}" --device auto
 like "$status $out" "^0 .*device auto is the CPU: rank 0 has no NCCL" "for --device auto it is the CPU"
 rm modules/comm_nccl.so
-refused "no module" "there is no .*/comm_nccl.so; GPUs talk through NCCL: configure --with-cuda" \
+refused "no module" "there is no .*/comm_nccl.so; GPUs talk through NCCL: install libnccl-dev and configure --with-cuda" \
     megatron launch -n 2 "${one[@]}" --device cuda
 run megatron launch -n 2 "${one[@]}" --train-iters 1 --distributed-backend nccl
 is "$status" 0 "without GPUs --distributed-backend nccl"

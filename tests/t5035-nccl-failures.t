@@ -68,7 +68,7 @@ at_call() {
 # named RANK WHAT [OTHERS]: the report names the rank, and says what the others were in.
 named() {
     like "$report" "^megatron train: rank $1 on [^ ]* $2" "rank $1 is named" || diag "$(cat said)"
-    like "$report" "  ranks? [-0-9,]+: in ${3:-[a-z]}" "and what others were in" || diag "$(cat said)"
+    like "$report" "  ranks? [-0-9,]+: ${3:-in [a-z]}" "and what others were in" || diag "$(cat said)"
 }
 
 # stall: a timeout longer than ranks can be apart when they start, by the last run.
@@ -80,9 +80,9 @@ stall() {
 }
 
 stopped="does not answer: it is stopped, or its node is lost; rank [0-9]: .* waited "
-waiting="iteration [0-9]*, waiting in all-reduce #[0-9]* on tp, for rank"
-creating="starting, waiting in creation of the communicator"
-ending="the end of the job, waiting in end of the communicator"
+waiting="in iteration [0-9]*, waiting in all-reduce #[0-9]* on tp, for rank"
+creating="in starting, (waiting in |running kernels \()creation of the communicator"
+ending="in the end of the job, waiting in end of the communicator"
 forever=(--train-iters 100000)
 
 at_call "killed in a step" 1 9 "40 ncclAllReduce" 5000 "${forever[@]}"
@@ -126,7 +126,7 @@ named 0 "$stopped" "$creating"
 at_call "killed in a first call" 1 9 "1 ncclAllReduce" 5000 "${forever[@]}"
 named 1 died
 at_call "stopped in a first call" 1 19 "1 ncclAllReduce" $soon "${forever[@]}" "${timeout[@]}"
-named 1 "$stopped" "starting, waiting in "
+named 1 "$stopped" "in starting, (waiting in|running kernels) "
 like "$report" "communicator [a-z-]+: first all-reduce: .* waited " "with communicator and call"
 silent "stopped in a first call"
 
@@ -145,8 +145,8 @@ at_call "killed in the last end" 0 9 "2 ncclCommDestroy" 5000 --train-iters 2
 at_call "stopped at the end, rank 0" 0 19 "1 ncclCommFinalize" $soon --train-iters 2 "${timeout[@]}"
 named 0 "$stopped" "$ending"
 at_call "stopped in the last end" 1 19 "2 ncclCommDestroy" $soon --train-iters 2 "${timeout[@]}"
-named 1 "does not answer: it is stopped, or its node is lost; rank 0: the end of the other ranks" \
-    "the end of the job"
+named 1 "does not answer: it is stopped, or its node is lost; rank [0-9]: the end of the other ranks" \
+    "left"
 for place in meeting end; do
     for rank in 0 2; do
         hurt_rank "the end" $apart STOP $place $rank \

@@ -6,11 +6,11 @@
 # (after that).  LAUNCHER starts the program that follows.
 hurt_rank() {
     local title="$1: $3, $4 of rank $5" seconds=$2 signal=$3 place=$4 rank=$5 at took soon=5000 stayed
-    local named="megatron launch: rank $rank was ended by signal 9|rank $rank .*exited on signal 9"
+    local named="megatron launch: rank $rank was ended by signal 9|mpirun noticed that process rank $rank .*exited on signal 9"
     shift 5
     if [ "$signal" = STOP ]; then
         named="report: rank $rank on [^ ]* does not answer: it is stopped, or its node is lost"
-        soon=$((1000 * seconds + 5000))
+        soon=$((1000 * seconds + 6000)) # 5 s, and 1 s of the launcher, which first asks a stopped rank to end
     fi
     run "$@" "$MG_BUILDDIR/tests/unit/job/ends.t" hurt "$seconds" "$(kill -l "$signal")" "$place" "$rank"
     took=$(date +%s%3N)

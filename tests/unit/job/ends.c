@@ -306,8 +306,15 @@ static void mode_hang_early (struct run *r)
 /* One rank dies or stops at a place of the start or of the end. */
 static void mode_hurt (struct run *r)
 {
+    struct mg_device *device;
+    void *x;
+
     start (r, r->seconds, 1);
-    all_reduce (r, N);
+    device = job_device (r->job);
+    if (!(x = device_alloc (device, sizeof (r->x), &r->err))
+        || mg_comm_all_reduce (r->comm, x, N, MG_FLOAT32, MG_SUM, NULL, &r->err) < 0)
+        give_up (r);
+    device_free (device, x);
     job_destroy (r->job);
 }
 
