@@ -20,7 +20,8 @@
 #include "libcore/bootstrap/bootstrap_ops.h"
 
 enum {
-    ENDING_TRIES = 50, ENDING_MS = 10, /* seconds until a process that is ending has ended */
+    ENDING_TRIES = 50, ENDING_MS = 10, /* looks, and the time between them, until a process
+                                          * that is ending has ended */
     OTHERS_SECONDS = 3, /* on a node where no rank is missing: until nodes where ranks are
                          * missing have reported */
     FIRST_SECONDS = 10, /* for the first rank of this node to report */

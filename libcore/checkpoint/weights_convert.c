@@ -107,7 +107,7 @@ static bool is_widened (enum mg_dtype type)
     return type == MG_FLOAT32 || type == MG_BFLOAT16 || type == MG_FLOAT16;
 }
 
-/* Returns the data of a tensor for part 'i' of a view.  If the parts have several types, 'dtype' is
+/* Take the data of a tensor for part 'i' of a view.  If the parts have several types, 'dtype' is
  * the type of the result.
  */
 static int take (struct weights_view *v, const struct weights *w, const char *name, size_t i,

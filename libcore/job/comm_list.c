@@ -58,8 +58,8 @@ static bool same_members (const struct comm_item *a, const struct comm_item *b)
     return true;
 }
 
-/* Returns the first item from 'from' on that has the same members as the last item, which has more
- * than one.  All members find the same item, so no member waits for the others.
+/* Let the last item, if it has several members, share the first item from 'from' on that has the
+ * same members.  All members find the same item, so no member waits for the others.
  */
 static void share_last (struct comm_list *list, int from)
 {

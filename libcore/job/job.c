@@ -174,7 +174,7 @@ struct meeting {
     struct mg_error why;
 };
 
-/* Is the connection of this communicator its own? */
+/* True if the communicator has a connection of its own. */
 static bool has_connection (const struct comm_item *item)
 {
     return item->size > 1 && item->share < 0;

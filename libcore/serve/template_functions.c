@@ -334,7 +334,7 @@ static const struct tpl_value *filter_map (struct tpl_state *s, const struct tpl
     return to;
 }
 
-/* True if an item has the attribute and passes the test.  NULL on failure. */
+/* Returns the value true if an item's attribute passes the test, else false.  NULL on failure. */
 static const struct tpl_value *item_passes (struct tpl_state *s, const struct tpl_args *v,
                                             const struct tpl_function *test,
                                             const struct tpl_value *item)
@@ -614,7 +614,7 @@ static const struct tpl_value *test_even (struct tpl_state *s, const struct tpl_
 
 /* --- methods --- */
 
-/* True if a method of strings, or of dicts, applies. */
+/* Check that a method of strings, or of dicts, has a value of that kind. */
 static int check_method (struct tpl_state *s, const struct tpl_args *v, enum tpl_kind kind)
 {
     if (v->of[0]->kind == kind)

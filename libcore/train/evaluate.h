@@ -128,7 +128,7 @@ int evaluate_due (struct evaluation *e, struct mg_error *err);
 /* Validate and test at the end of a run.  Collective. */
 int evaluate_end (struct evaluation *e, struct mg_error *err);
 
-/* True if there is a set of this name.  -1, ENOENT and a text if not; the same on all ranks. */
+/* Returns 0 if there is a set of this name, else -1, ENOENT and a text; the same on all ranks. */
 int evaluate_check_set (const struct evaluation *e, const char *name, struct mg_error *err);
 
 /* Evaluate the set of a name, a validation from where the last one stopped: 1, and *m is what was

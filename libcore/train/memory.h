@@ -44,11 +44,11 @@ extern const char *const memory_kind_names[NUM_MEMORY_KINDS];
 struct memory_plan {
     int64_t bytes[NUM_MEMORY_KINDS];
     bool apart;       /* the device has memory of its own */
-    int64_t reserve;  /* bytes of that memory for the device's context, the libraries and other
-                         programs: no kind has them, and no total.  So it is with ... */
-    int communicators;     /* ... those that have a connection of their own ... */
-    int64_t comm_reserve;  /* ... with these bytes for all of them, and ... */
-    int64_t graph_reserve; /* ... bytes for graphs: memory_add_graphs() */
+    /* Bytes of that memory that are part of no kind and of no total: */
+    int64_t reserve;       /* of the device's context, the libraries and other programs */
+    int64_t comm_reserve;  /* of all communicators */
+    int64_t graph_reserve; /* of graphs: memory_add_graphs() */
+    int communicators;     /* number of communicators that have a connection of their own */
     int64_t elements; /* elements of the rank's parameters */
     int64_t padding;  /* elements of the buffers that belong to no parameter */
     int shards;       /* shards of a distributed optimizer's state, 1: no distributed

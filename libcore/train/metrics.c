@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "libcore/train/metrics.h"
+#include "libcore/train/output.h"
 
 /* Megatron-LM has one digit, enough for a GPU. */
 static void print_throughput (FILE *out, const struct metrics_rate *rate)
@@ -76,33 +77,33 @@ int metrics_write_json (FILE *file, const char *path, const struct metrics *m,
     fprintf (file, "{\"iteration\": %" PRId64 ", \"consumed samples\": %" PRId64
              ", \"global batch size\": %" PRId64, m->iteration, m->consumed_samples,
              m->global_batch_size);
-    routing_write_real (file, "lm loss", m->lm_loss);
-    routing_write_real (file, "lm loss tokens", m->lm_loss_tokens);
-    routing_write_real (file, "grad norm", m->grad_norm);
+    output_write_real (file, "lm loss", m->lm_loss);
+    output_write_real (file, "lm loss tokens", m->lm_loss_tokens);
+    output_write_real (file, "grad norm", m->grad_norm);
     if (m->num_zeros >= 0)
         fprintf (file, ", \"num zeros\": %" PRId64, m->num_zeros);
     if (m->has_max_logit)
-        routing_write_real (file, "max_attention_logit", m->max_logit);
+        output_write_real (file, "max_attention_logit", m->max_logit);
     if (m->params_norm >= 0)
-        routing_write_real (file, "params norm", m->params_norm);
-    routing_write_real (file, "loss scale", m->loss_scale);
+        output_write_real (file, "params norm", m->params_norm);
+    output_write_real (file, "loss scale", m->loss_scale);
     fprintf (file, ", \"skipped\": %s", m->skipped ? "true" : "false");
-    routing_write_real (file, "learning rate", m->learning_rate);
-    routing_write_real (file, "learning rate used", m->learning_rate_used);
+    output_write_real (file, "learning rate", m->learning_rate);
+    output_write_real (file, "learning rate used", m->learning_rate_used);
     if (m->decoupled) {
-        routing_write_real (file, "decoupled learning rate", m->decoupled_rate);
-        routing_write_real (file, "decoupled learning rate used", m->decoupled_rate_used);
+        output_write_real (file, "decoupled learning rate", m->decoupled_rate);
+        output_write_real (file, "decoupled learning rate used", m->decoupled_rate_used);
     }
-    routing_write_real (file, "weight decay", m->weight_decay);
-    routing_write_real (file, "elapsed time per iteration (ms)", m->milliseconds);
-    routing_write_real (file, "tokens per second", m->rate.tokens_per_second);
-    routing_write_real (file, "throughput per GPU (TFLOP/s/GPU)", m->rate.tflops);
+    output_write_real (file, "weight decay", m->weight_decay);
+    output_write_real (file, "elapsed time per iteration (ms)", m->milliseconds);
+    output_write_real (file, "tokens per second", m->rate.tokens_per_second);
+    output_write_real (file, "throughput per GPU (TFLOP/s/GPU)", m->rate.tflops);
     for (int i = 0; m->routing && i < ROUTER_NUM_LOSSES; i++) {
         if (m->routing->has[i])
-            routing_write_real (file, routing_loss_names[i], m->routing->loss[i]);
+            output_write_real (file, routing_loss_names[i], m->routing->loss[i]);
     }
     for (int k = 0; m->losses && k < m->losses->n; k++)
-        routing_write_real (file, m->losses->row[k].name, m->losses->now[k]);
+        output_write_real (file, m->losses->row[k].name, m->losses->now[k]);
     if (m->routing)
         routing_write_json (file, m->routing);
     return end_line (file, path, err);
@@ -136,8 +137,8 @@ int metrics_write_evaluation (FILE *file, const char *path,
     fprintf (file, "{\"evaluation\": \"%s\", \"iteration\": %" PRId64
              ", \"consumed samples\": %" PRId64 ", \"samples\": %" PRId64, m->part,
              m->iteration, m->consumed_samples, m->samples);
-    routing_write_real (file, "lm loss value", m->lm_loss);
-    routing_write_real (file, "lm loss PPL", metrics_perplexity (m->lm_loss));
-    routing_write_real (file, "elapsed time (ms)", m->milliseconds);
+    output_write_real (file, "lm loss value", m->lm_loss);
+    output_write_real (file, "lm loss PPL", metrics_perplexity (m->lm_loss));
+    output_write_real (file, "elapsed time (ms)", m->milliseconds);
     return end_line (file, path, err);
 }

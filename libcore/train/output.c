@@ -5,6 +5,7 @@
  */
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,6 +14,14 @@
 #include "libcore/file/durable.h"
 #include "libcore/file/outfile.h"
 #include "libcore/train/output.h"
+
+void output_write_real (FILE *file, const char *name, double value)
+{
+    if (isfinite (value))
+        fprintf (file, ", \"%s\": %.9g", name, value);
+    else
+        fprintf (file, ", \"%s\": null", name);
+}
 
 int output_check_file (const char *argument, const char *path, struct mg_error *err)
 {

@@ -15,6 +15,11 @@ struct output_config {
     const char *gradients; /* the first iteration's gradients, before clipping */
 };
 
+/* Write a member of an object of the metrics file, after others: a number, or null if the value is
+ * not finite.
+ */
+void output_write_real (FILE *file, const char *name, double value);
+
 /* Check that outfile.h could write 'path' as a whole file.  NULL is allowed.  Makes nothing.  -1
  * and a text that names the argument.
  */

@@ -145,7 +145,9 @@ static struct sched_shape shape_of (const struct passes *p, int64_t num_microbat
     };
 }
 
-/* Returns the list of a size if it can be run.  If not, s->why has the reason. */
+/* Set s->list to the list of the size if it can be run.  If not, s->why becomes the reason, which
+ * is no failure.
+ */
 static int make_list (struct passes *p, const struct num_microbatches *batches,
                       struct size *s, struct mg_error *err)
 {

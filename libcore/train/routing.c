@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libcore/train/output.h"
 #include "libcore/train/routing.h"
 
 const char *const routing_loss_names[ROUTER_NUM_LOSSES] = {
@@ -79,14 +80,6 @@ bool routing_has_layer (const struct routing *r, int layer)
     return r->stats && model_has_experts (model_config_of (r->model), layer);
 }
 
-void routing_write_real (FILE *file, const char *name, double value)
-{
-    if (isfinite (value))
-        fprintf (file, ", \"%s\": %.9g", name, value);
-    else
-        fprintf (file, ", \"%s\": null", name);
-}
-
 static void write_layer (FILE *file, const struct routing *r, int layer)
 {
     const struct router_stats *s = &r->stats[layer];
@@ -94,15 +87,15 @@ static void write_layer (FILE *file, const struct routing *r, int layer)
     fprintf (file, "{\"layer\": %d", layer);
     for (int i = 0; i < ROUTER_NUM_LOSSES; i++) {
         if (r->has[i])
-            routing_write_real (file, routing_loss_names[i], s->loss[i]);
+            output_write_real (file, routing_loss_names[i], s->loss[i]);
     }
-    routing_write_real (file, "least tokens per expert", s->least);
-    routing_write_real (file, "most tokens per expert", s->most);
-    routing_write_real (file, "entropy", s->entropy);
-    routing_write_real (file, "dropped tokens", s->dropped);
+    output_write_real (file, "least tokens per expert", s->least);
+    output_write_real (file, "most tokens per expert", s->most);
+    output_write_real (file, "entropy", s->entropy);
+    output_write_real (file, "dropped tokens", s->dropped);
     if (model_config_of (r->model)->moe.expert_bias) {
-        routing_write_real (file, "least expert bias", s->bias_least);
-        routing_write_real (file, "most expert bias", s->bias_most);
+        output_write_real (file, "least expert bias", s->bias_least);
+        output_write_real (file, "most expert bias", s->bias_most);
     }
     fputc ('}', file);
 }

@@ -36,9 +36,6 @@ int routing_collect (struct routing *r, struct mg_error *err);
 /* True if a layer has experts. */
 bool routing_has_layer (const struct routing *r, int layer);
 
-/* Write a member of an object of the metrics file: a number, null if the value is not finite. */
-void routing_write_real (FILE *file, const char *name, double value);
-
 /* Write a member of an iteration's JSON object: an array with an object for each layer
  * with experts. */
 void routing_write_json (FILE *file, const struct routing *r);

@@ -14,7 +14,7 @@ void train_set_samples (struct train *t, enum split_part part,
     t->config.data.program[part] = program;
 }
 
-/* True if the call is that of rank 0. */
+/* Check that the call is that of rank 0. */
 static int compare (const struct train_call *call, const struct train_call *first,
                     struct mg_error *err)
 {
