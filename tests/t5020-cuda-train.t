@@ -70,7 +70,7 @@ if long; then
     alike biased 1e-5 1e-4 1e-4 "experts with biases" --num-experts 4 \
         --moe-router-topk 2 --moe-layer-freq 2
     alike window 1e-5 1e-4 1e-4 "windows, squared ReLU, recomputation" --window-size 3,0 \
-        --squared-relu --recompute-granularity full --recompute-method uniform
+        --squared-relu --recompute-granularity full --recompute-method uniform --recompute-num-layers 1
     alike mtp 1e-5 1e-4 1e-4 "multi-token prediction" "${modern[@]}" --mtp-num-layers 1
     alike latent 1e-5 1e-4 1e-4 "latent attention" --multi-latent-attention --kv-lora-rank 8 \
         --q-lora-rank 12 --qk-head-dim 6 --qk-pos-emb-head-dim 4 --v-head-dim 5 \
