@@ -35,9 +35,9 @@ static void fail (const char *text)
 }
 
 /* Refuse a step that exists already.  If srun made the allocation itself, step and allocation end
- * with srun.  Inside a job a step that was never launched would keep its CPUs until the job's end,
- * whoever asks for its end; so it is launched, its tasks leave before they become the user's
- * program, and submit_exit() tells the caller.
+ * with srun.  Inside a job, a step that is never launched keeps its CPUs until the job ends, even
+ * if it is cancelled.  So the step is launched.  Its tasks leave before they become the user's
+ * program, and submit_exit() lets srun fail.
  */
 static void fail_step (struct plugin *p, const char *text)
 {

@@ -70,7 +70,7 @@ static int add_word (struct reader *r, char *word, struct mg_error *err)
     return 0;
 }
 
-/* Read the text between quotes. r->in is behind the first quote. */
+/* Read the text between quotes.  The first quote has been read. */
 static int read_quoted (struct reader *r, char quote, struct mg_error *err)
 {
     while (*r->in != quote) {

@@ -70,10 +70,10 @@ struct index_names {
     int num_arrays;
 };
 
-/* Set the names.  'text' is the description, NULL if making it failed; the names own it, and free
- * it on failure.  An array's name ends in its 'endings', of which there are 'n', INDEX_ARRAYS_MAX
- * at most.  -1 and ENOMEM, or errno and the text of the failure that made 'text' NULL; the names
- * are then empty.
+/* Set the names.  The names own 'text', the description, and free it on failure.  'text' is NULL if
+ * the caller could not make it; this call then fails with the caller's errno and text.  There are
+ * 'n' arrays, INDEX_ARRAYS_MAX at most; the name of array i ends in endings[i].  Returns 0, or -1
+ * and ENOMEM; the names are then empty.
  */
 int index_names_make (struct index_names *names, char *text, const char *directory,
                       const char *kind, enum split_part part, const char *const *endings, int n,

@@ -43,12 +43,14 @@ extern const char *const memory_kind_names[NUM_MEMORY_KINDS];
 
 struct memory_plan {
     int64_t bytes[NUM_MEMORY_KINDS];
-    bool apart;       /* the device has memory of its own */
+    int communicators; /* communicators that have a connection of their own */
+    bool apart;        /* the device has memory of its own */
+
     /* Bytes of that memory that are part of no kind and of no total: */
     int64_t reserve;       /* of the device's context, the libraries and other programs */
     int64_t comm_reserve;  /* of all communicators */
     int64_t graph_reserve; /* of graphs: memory_add_graphs() */
-    int communicators;     /* number of communicators that have a connection of their own */
+
     int64_t elements; /* elements of the rank's parameters */
     int64_t padding;  /* elements of the buffers that belong to no parameter */
     int shards;       /* shards of a distributed optimizer's state, 1: no distributed

@@ -90,8 +90,9 @@ cudaError_t runtime_return (cudaError_t error);
 cudaError_t runtime_sticky (int device);
 void runtime_set_sticky (int device, cudaError_t error);
 
-/* For MG_CUDA_END.  Note a call of NCCL ('ends': the call ends a communicator), a call of the CUDA
- * function that has 'address' in its code, and that the program has been told of a failure.
+/* For MG_CUDA_END.  The first function notes a call of NCCL; 'ends': the call ends a communicator.
+ * The second notes a call of CUDA: 'address' lies in the code of the called function.  The third
+ * notes that the program has learned of a failure.
  */
 void runtime_note_call (const char *function, bool ends);
 void runtime_note_caller (const void *address);

@@ -10,7 +10,8 @@ hurt_rank() {
     shift 5
     if [ "$signal" = STOP ]; then
         named="report: rank $rank on [^ ]* does not answer: it is stopped, or its node is lost"
-        soon=$((1000 * seconds + 6000)) # 5 s, and 1 s of the launcher, which first asks a stopped rank to end
+        soon=$((1000 * seconds + 5000))
+        [ "$1" != mpi_run ] || soon=$((soon + 1000)) # mpirun first asks a stopped rank to end
     fi
     run "$@" "$MG_BUILDDIR/tests/unit/job/ends.t" hurt "$seconds" "$(kill -l "$signal")" "$place" "$rank"
     took=$(date +%s%3N)

@@ -147,7 +147,7 @@ static void test_sequence (void)
             "a wrong element");
     is_str (err.text, "f.json: list[1].list[0]: want a string", "and where it is");
     is_int (n, 1, "the elements behind it are not read");
-    is_int (count_in ("{\"list\":{}}", &n, &err), -1, "a list that is none");
+    is_int (count_in ("{\"list\":{}}", &n, &err), -1, "an object in place of a list");
     is_str (err.text, "f.json: list: want an array", "and where it is");
     is_int (count_in ("{}", &n, &err), -1, "no list");
     is_int (count_in (most, &n, &err), 0, "as many in one another as there may be");
