@@ -53,10 +53,11 @@ fi
 ends mismatch
 failed "different counts" 3
 like "$lines" "all-reduce of 10[01] float32 on world: .*the ranks' counts differ" "are named"
+hurt_rank "before the others meet" $seconds STOP exchange 0 megatron launch -n 5
 hurt_rank "while the others agree" $seconds STOP agreement 2 megatron launch -n 5
 hurt_rank "while the others leave" $seconds STOP end 3 megatron launch -n 5
 if long; then
-    for place in agreement meeting end; do
+    for place in exchange agreement meeting end; do
         for rank in 0 2 4; do
             hurt_rank "stopped" $seconds STOP $place $rank megatron launch -n 5
             hurt_rank "killed" $seconds KILL $place $rank megatron launch -n 5

@@ -62,7 +62,7 @@ is "$status" 3 "different counts end the job"
 like "$err" "all-reduce of 10[01] float32 on world: .*the ranks' counts differ" "saying so"
 hurt_rank "while the others leave" $seconds STOP end 3 mpi_run 5
 if long; then
-    for place in agreement meeting end; do
+    for place in exchange agreement meeting end; do
         for rank in 0 2 4; do
             hurt_rank "stopped" $seconds STOP $place $rank mpi_run 5
             hurt_rank "killed" $seconds KILL $place $rank mpi_run 5

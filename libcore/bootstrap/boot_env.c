@@ -25,7 +25,7 @@
 enum {
     SIZE_MAX_RANKS = 1 << 16,
     RETRY_MS = 50,
-    ANSWER_SECONDS = 10, /* that rank 0 has to name what is missing, after the timeout */
+    ANSWER_SECONDS = 4, /* that rank 0 has to name what is missing, after the timeout */
 };
 
 struct env {
@@ -120,6 +120,15 @@ static int read_variables (struct env *e, struct mg_error *err)
 
 /* --- a rank's side of the connection --- */
 
+/* The connection has failed, with this errno. */
+static int lose_hub (struct env *e, int failed, struct mg_error *err)
+{
+    if (failed == ETIMEDOUT)
+        return e->host->error_set (err, ETIMEDOUT, "bootstrap env: rank 0 does not answer within "
+                                   "%g s", e->timeout);
+    return e->host->error_set (err, ECONNRESET, "bootstrap env: rank 0 has ended");
+}
+
 /* The body of the next frame, which must be of this kind, and of 'want' bytes unless that is 0.
  * A failure that rank 0 tells is this rank's, too.
  */
@@ -155,11 +164,7 @@ static void *next_body (struct env *e, enum env_frame kind, size_t want, size_t 
     *len = h.len;
     return body;
 lost:
-    if (errno == ETIMEDOUT)
-        e->host->error_set (err, ETIMEDOUT, "bootstrap env: rank 0 does not answer within %g s",
-                            e->timeout);
-    else
-        e->host->error_set (err, ECONNRESET, "bootstrap env: rank 0 has ended");
+    lose_hub (e, errno, err);
     free (body);
     return NULL;
 }
@@ -224,7 +229,7 @@ static int join_hub (struct env *e, struct mg_error *err)
     if (env_random (hello.nonce, sizeof (hello.nonce), err) < 0)
         return -1;
     if (env_send (e->fd, ENV_HELLO, &hello, sizeof (hello), &deadline) < 0)
-        return mg_error_set (err, ECONNRESET, "bootstrap env: rank 0 has ended");
+        return lose_hub (e, errno, err);
     if (!(challenge = next_body (e, ENV_CHALLENGE, sizeof (*challenge), &len, &deadline, err)))
         return -1;
     env_prove (e->token, "hub", &hello, challenge->nonce, mac);
@@ -234,7 +239,7 @@ static int join_hub (struct env *e, struct mg_error *err)
     if (!same)
         memset (&proof, 0, sizeof (proof)); // so that rank 0 counts it
     if (env_send (e->fd, ENV_PROOF, &proof, sizeof (proof), &deadline) < 0)
-        return mg_error_set (err, ECONNRESET, "bootstrap env: rank 0 has ended");
+        return lose_hub (e, errno, err);
     if (!same)
         return mg_error_set (err, EACCES, "bootstrap env: rank 0 has another "
                              "MEGATRON_BOOTSTRAP_TOKEN");
@@ -264,9 +269,30 @@ static int cut_answer (struct env *e, char *answer, size_t len, struct mg_error 
     return 0;
 }
 
+/* Give this rank's data to rank 0, and wait for those of all.  Returns them, to be freed by the
+ * caller, or NULL and a text.
+ */
+static char *ask_hub (struct env *e, const void *data, size_t len, size_t *answer_len,
+                      struct mg_error *err)
+{
+    struct timespec deadline = timed_deadline (e->timeout);
+    size_t empty;
+    void *here;
+
+    if (env_send (e->fd, ENV_DATA, data, len, &deadline) < 0) {
+        lose_hub (e, errno, err);
+        return NULL;
+    }
+    if (!(here = next_body (e, ENV_HERE, 0, &empty, &deadline, err)))
+        return NULL;
+    free (here);
+    // rank 0 waits for the other ranks for the timeout, then says which of them are missing
+    deadline = timed_deadline (e->timeout + ANSWER_SECONDS);
+    return next_body (e, ENV_ANSWER, 0, answer_len, &deadline, err);
+}
+
 static int collect (struct env *e, const void *data, size_t len, struct mg_error *err)
 {
-    struct timespec deadline = timed_deadline (e->timeout + ANSWER_SECONDS);
     char *answer = NULL;
     size_t answer_len;
 
@@ -284,12 +310,8 @@ static int collect (struct env *e, const void *data, size_t len, struct mg_error
     } else if (e->task == 0) {
         if (env_hub_exchange (e->hub, data, len, e->timeout, &answer, &answer_len, err) < 0)
             return -1;
-    } else {
-        if (env_send (e->fd, ENV_DATA, data, len, &deadline) < 0)
-            return e->host->error_set (err, ECONNRESET, "bootstrap env: rank 0 has ended");
-        if (!(answer = next_body (e, ENV_ANSWER, 0, &answer_len, &deadline, err)))
-            return -1;
-    }
+    } else if (!(answer = ask_hub (e, data, len, &answer_len, err)))
+        return -1;
     if (cut_answer (e, answer, answer_len, err) < 0)
         return -1;
     e->failed = false;

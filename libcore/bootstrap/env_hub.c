@@ -22,7 +22,7 @@ enum {
     BACKLOG = 4096,
     STRANGERS_MAX = 256, /* connections at a time that have not proved anything yet */
     STRANGER_SECONDS = 10,
-    TELL_SECONDS = 2, /* to send the reason of a failure to a rank */
+    TELL_SECONDS = 2, /* to send the reason of a failure to all ranks */
     NAMED_MAX = 8,
     PAUSE_MS = 20,
 };
@@ -121,25 +121,36 @@ error:
 
 /* --- what is said to ranks --- */
 
-/* Send the reason, and take what the rank is still sending: the connection would be reset if it
- * were closed with unread bytes, and the reason would be lost.
- */
-static void send_failure (const struct peer *p, int errnum, const char *text)
+/* Take what the other side is still sending, until it closes the connection. */
+static void drain (const struct peer *p, const struct timespec *deadline)
 {
-    struct env_fail fail = { .errnum = (uint32_t)errnum };
-    struct timespec deadline = timed_deadline (TELL_SECONDS);
     struct pollfd wait = { .fd = p->fd, .events = POLLIN };
     char unread[4096];
     ssize_t got;
 
-    snprintf (fail.text, sizeof (fail.text), "%s", text);
-    if (p->fd < 0 || env_send (p->fd, ENV_FAIL, &fail, sizeof (fail), &deadline) < 0)
-        return;
-    shutdown (p->fd, SHUT_WR);
     do
         got = recv (p->fd, unread, sizeof (unread), MSG_DONTWAIT);
     while (got > 0 || (got < 0 && errno == EAGAIN
-                       && poll (&wait, 1, env_left_ms (&deadline)) > 0));
+                       && poll (&wait, 1, env_left_ms (deadline)) > 0));
+}
+
+/* Send the reason to 'n' connections, then drain them: a connection that is closed with unread bytes
+ * is reset, and the reason would be lost.  One that is stopped does not hold the others up.
+ */
+static void send_failure (const struct peer *peers, int n, int errnum, const char *text)
+{
+    struct env_fail fail = { .errnum = (uint32_t)errnum };
+    const struct timespec deadline = timed_deadline (TELL_SECONDS), now = timed_deadline (0);
+
+    snprintf (fail.text, sizeof (fail.text), "%s", text);
+    for (int i = 0; i < n; i++) {
+        if (peers[i].fd >= 0 && env_send (peers[i].fd, ENV_FAIL, &fail, sizeof (fail), &now) == 0)
+            shutdown (peers[i].fd, SHUT_WR);
+    }
+    for (int i = 0; i < n; i++) {
+        if (peers[i].fd >= 0)
+            drain (&peers[i], &deadline);
+    }
 }
 
 /* Tell all ranks, and hand the failure on. */
@@ -147,8 +158,7 @@ static int fail_all (const struct env_hub *hub, const struct mg_error *err)
 {
     int saved_errno = errno;
 
-    for (int r = 1; r < hub->size; r++)
-        send_failure (&hub->rank[r], saved_errno, err->text);
+    send_failure (hub->rank + 1, hub->size - 1, saved_errno, err->text);
     errno = saved_errno;
     return -1;
 }
@@ -251,7 +261,7 @@ static int refuse_hello (struct env_hub *hub, struct peer *p, struct mg_error *e
     else
         mg_error_set (err, EINVAL, "bootstrap env: rank %u is there twice: from %s and from %s",
                       h->rank, hub->rank[h->rank].from, p->from);
-    send_failure (p, EINVAL, err->text);
+    send_failure (p, 1, EINVAL, err->text);
     return -1;
 }
 
@@ -380,12 +390,14 @@ int env_hub_meet (struct env_hub *hub, double seconds, struct mg_error *err)
 
 /* --- collective calls --- */
 
-/* Read until each rank has given a whole frame. */
+/* Tell each rank that rank 0 has come to the call, then read until each has given a whole frame. */
 static int gather (struct env_hub *hub, double seconds, struct mg_error *err)
 {
-    struct timespec deadline = timed_deadline (seconds);
+    const struct timespec deadline = timed_deadline (seconds);
     int left;
 
+    for (int r = 1; r < hub->size; r++)
+        env_send (hub->rank[r].fd, ENV_HERE, NULL, 0, &deadline); // a rank that has ended: below
     for (;;) {
         int ms = env_left_ms (&deadline);
 

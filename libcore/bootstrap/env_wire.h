@@ -11,7 +11,9 @@
  *     rank   PROOF      HMAC (token, "rank" C S hello)
  *
  * Then each collective call is one DATA frame of each rank and one ANSWER to each, with the data of
- * all ranks.  A FAIL frame ends the job instead, with a reason for all ranks.
+ * all ranks.  Before the ANSWER the hub sends HERE, when it comes to the call itself: a rank then
+ * knows whether it waits for the hub or for another rank.  A FAIL frame ends the job instead, with a
+ * reason for all ranks.
  */
 #ifndef LIBCORE_BOOTSTRAP_ENV_WIRE_H
 #define LIBCORE_BOOTSTRAP_ENV_WIRE_H
@@ -24,10 +26,18 @@
 #include "libcore/base/sha256.h"
 #include "megatron/error.h"
 
-enum env_frame { ENV_HELLO, ENV_CHALLENGE, ENV_PROOF, ENV_DATA, ENV_ANSWER, ENV_FAIL };
+enum env_frame {
+    ENV_HELLO,
+    ENV_CHALLENGE,
+    ENV_PROOF,
+    ENV_DATA,
+    ENV_HERE,
+    ENV_ANSWER,
+    ENV_FAIL,
+};
 
 enum {
-    ENV_MAGIC = 0x6d676531,
+    ENV_MAGIC = 0x6d676532,
     ENV_NONCE = 32,
     ENV_HOST_MAX = 65, /* bytes of a host name, which the ranks exchange first */
     ENV_TOKEN_MIN = 16,

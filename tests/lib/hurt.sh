@@ -2,14 +2,17 @@
 # ends, in time, and the rank is named.  Source it after test.sh.
 
 # hurt_rank TITLE SECONDS SIGNAL PLACE RANK LAUNCHER...: SIGNAL is KILL or STOP.  SECONDS is the timeout of
-# the job.  PLACE is agreement (all ranks have made the job), meeting (before they meet at the end) or end
-# (after that).  LAUNCHER starts the program that follows.
+# the job.  PLACE is exchange (the bootstrap's first, before anything watches the ranks), agreement (all
+# ranks have made the job), meeting (before they meet at the end) or end (after that).  LAUNCHER starts the
+# program that follows.
 hurt_rank() {
     local title="$1: $3, $4 of rank $5" seconds=$2 signal=$3 place=$4 rank=$5 at took soon=5000 stayed
     local named="megatron launch: rank $rank was ended by signal 9|mpirun noticed that process rank $rank .*exited on signal 9"
     shift 5
     if [ "$signal" = STOP ]; then
         named="report: rank $rank on [^ ]* does not answer: it is stopped, or its node is lost"
+        [ "$place" != exchange ] ||
+            named="rank [0-9]: .*rank $rank (is stopped|does not answer within|(of [0-9]+ )?has not come within)"
         soon=$((1000 * seconds + 5000))
         [ "$1" != mpi_run ] || soon=$((soon + 1000)) # mpirun first asks a stopped rank to end
     fi

@@ -53,6 +53,18 @@ static void come_to (const char *place)
     raise (r->signal);
 }
 
+/* Before the first exchange: nothing watches the ranks yet. */
+int __real_bootstrap_exchange (struct bootstrap *b, const void *data, size_t len,
+                               struct mg_error *err);
+int __wrap_bootstrap_exchange (struct bootstrap *b, const void *data, size_t len,
+                               struct mg_error *err);
+int __wrap_bootstrap_exchange (struct bootstrap *b, const void *data, size_t len,
+                               struct mg_error *err)
+{
+    come_to ("exchange");
+    return __real_bootstrap_exchange (b, data, len, err);
+}
+
 /* When all ranks have made the job: they agree. */
 int __real_exchange_agree (struct mg_comm *comm, int rc, struct mg_error *err);
 int __wrap_exchange_agree (struct mg_comm *comm, int rc, struct mg_error *err);
