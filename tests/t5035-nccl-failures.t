@@ -81,7 +81,7 @@ stall() {
 
 stopped="does not answer: it is stopped, or its node is lost; rank [0-9]: .* waited "
 waiting="in iteration [0-9]*, waiting in all-reduce #[0-9]* on tp, for rank"
-creating="in starting, (waiting in |running kernels \()creation of the communicator"
+creating="in starting, waiting in creation of the communicator"
 ending="in the end of the job, waiting in end of the communicator"
 forever=(--train-iters 100000)
 

@@ -134,8 +134,8 @@ static void drain (const struct peer *p, const struct timespec *deadline)
                        && poll (&wait, 1, env_left_ms (deadline)) > 0));
 }
 
-/* Send the reason to 'n' connections, then drain them: a connection that is closed with unread bytes
- * is reset, and the reason would be lost.  One that is stopped does not hold the others up.
+/* Send the reason to 'n' connections, then drain them: a connection that is closed with unread
+ * bytes is reset, and the reason would be lost.  A rank that is stopped does not hold up the others.
  */
 static void send_failure (const struct peer *peers, int n, int errnum, const char *text)
 {

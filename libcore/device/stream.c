@@ -66,12 +66,17 @@ static void drop_scratch (struct mg_stream *stream)
     stream->scratch = NULL;
 }
 
-/* Show that the host waits for what is on the stream; or, with 'event', for that. */
+/* Show that the host waits for what is on the stream; or, with 'event', for that.  Returns the
+ * number of the wait, or 0 if the device has failed in an earlier wait, which stays shown instead.
+ */
 static uint64_t wait_begins (const struct mg_stream *stream, const struct mg_event *event)
 {
     const struct progress_host host = { event ? event->place : stream->place, stream, event };
-    const struct mg_device *device = event ? event->device : stream->device;
+    struct mg_device *device = event ? event->device : stream->device;
+    struct device_waiting shown;
 
+    if (queue_check (device->queue, NULL) < 0 && device_waiting (device, &shown))
+        return 0;
     return progress_host_begins (device->progress, &host);
 }
 
@@ -79,7 +84,9 @@ static int wait_ends (struct mg_device *device, uint64_t number, int rc)
 {
     int saved_errno = errno;
 
-    progress_host_ends (device->progress, number, rc < 0 && queue_check (device->queue, NULL) < 0);
+    if (number > 0)
+        progress_host_ends (device->progress, number,
+                            rc < 0 && queue_check (device->queue, NULL) < 0);
     errno = saved_errno;
     return rc;
 }

@@ -1,10 +1,12 @@
 /* progress.c - test what is known of streams that wait, and of the host that waits for them */
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "libcore/device/device.h"
 #include "libcore/device/progress.h"
+#include "libcore/device/queue.h"
 #include "libcore/device/stream.h"
 #include "tests/tap/tap.h"
 
@@ -95,9 +97,36 @@ static void test_host (void)
     device_destroy (device);
 }
 
+static int poll_never (void *arg, struct mg_error *err)
+{
+    (void)arg;
+    (void)err;
+    return 0;
+}
+
+/* The device fails while the host waits for something besides a stream.  Then streams end. */
+static void test_failed (void)
+{
+    const struct device_config config = { .threads = 1, .timeout = 0.1 };
+    const struct queue_wait wait = { poll_never, NULL, "the moon" };
+    struct mg_error err = { "" };
+    struct mg_device *device = device_create (&config, &err);
+    struct mg_stream *stream = mg_stream_create (device, MG_STREAM_COMPUTE, "compute", &err);
+    struct device_waiting waiting;
+
+    ok (device_wait (device, &wait, &err) < 0 && errno == ETIMEDOUT, "it never comes");
+    ok (mg_stream_synchronize (stream, &err) < 0, "a stream has failed, too");
+    ok (device_waiting (device, &waiting) && waiting.work && waiting.place.stream == 0
+            && strcmp (waiting.text, "the moon") == 0, "the host is still seen to wait for it: %s",
+        waiting.text);
+    mg_stream_destroy (stream);
+    device_destroy (device);
+}
+
 int main (void)
 {
     test_waits ();
     test_host ();
+    test_failed ();
     return done_testing ();
 }
