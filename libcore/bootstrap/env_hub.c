@@ -135,7 +135,7 @@ static void drain (const struct peer *p, const struct timespec *deadline)
 }
 
 /* Send the reason to 'n' connections, then drain them: a connection that is closed with unread
- * bytes is reset, and the reason would be lost.  A rank that is stopped does not hold up the others.
+ * bytes is reset, and the reason would be lost.  A rank that is stopped does not hold up others.
  */
 static void send_failure (const struct peer *peers, int n, int errnum, const char *text)
 {

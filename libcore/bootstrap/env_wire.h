@@ -11,9 +11,9 @@
  *     rank   PROOF      HMAC (token, "rank" C S hello)
  *
  * Then each collective call is one DATA frame of each rank and one ANSWER to each, with the data of
- * all ranks.  When the hub itself comes to the call, it sends HERE to each: a rank then knows whether
- * it waits for the hub or for another rank.  A FAIL frame ends the job instead, with a reason for
- * all ranks.
+ * all ranks.  When the hub itself comes to the call, it sends HERE to each: a rank then knows
+ * whether it waits for the hub or for another rank.  A FAIL frame ends the job instead, with a
+ * reason for all ranks.
  */
 #ifndef LIBCORE_BOOTSTRAP_ENV_WIRE_H
 #define LIBCORE_BOOTSTRAP_ENV_WIRE_H
