@@ -120,7 +120,7 @@ static int read_variables (struct env *e, struct mg_error *err)
 
 /* --- a rank's side of the connection --- */
 
-/* The connection has failed, with this errno. */
+/* The connection has failed, with this errno.  Returns -1 and a text. */
 static int lose_hub (struct env *e, int failed, struct mg_error *err)
 {
     if (failed == ETIMEDOUT)
@@ -269,8 +269,8 @@ static int cut_answer (struct env *e, char *answer, size_t len, struct mg_error 
     return 0;
 }
 
-/* Give this rank's data to rank 0, and wait for those of all.  Returns them, to be freed by the
- * caller, or NULL and a text.
+/* Send this rank's data to rank 0, and wait for the answer.  Returns the answer, which the caller
+ * frees, or NULL and a text.
  */
 static char *ask_hub (struct env *e, const void *data, size_t len, size_t *answer_len,
                       struct mg_error *err)

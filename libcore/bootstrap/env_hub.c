@@ -397,7 +397,7 @@ static int gather (struct env_hub *hub, double seconds, struct mg_error *err)
     int left;
 
     for (int r = 1; r < hub->size; r++)
-        env_send (hub->rank[r].fd, ENV_HERE, NULL, 0, &deadline); // a rank that has ended: below
+        env_send (hub->rank[r].fd, ENV_HERE, NULL, 0, &deadline); // read_frame() finds a failure
     for (;;) {
         int ms = env_left_ms (&deadline);
 
