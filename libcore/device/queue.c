@@ -547,6 +547,16 @@ bool queue_waiting (struct queue *queue, struct queue_waiting *waiting)
     return waits;
 }
 
+bool queue_failed_waiting (struct queue *queue)
+{
+    bool waits;
+
+    pthread_mutex_lock (&queue->lock);
+    waits = queue->failed && queue->waited_for[0];
+    pthread_mutex_unlock (&queue->lock);
+    return waits;
+}
+
 /* Show a wait to queue_waiting(), or, with NULL, that it is over. */
 static void show_wait (struct queue *queue, const char *what)
 {

@@ -154,6 +154,11 @@ struct queue_waiting {
  */
 bool queue_waiting (struct queue *queue, struct queue_waiting *waiting);
 
+/* True if the queue has failed, and queue_waiting() reports a queue_wait_for() that failed with it.
+ * Looks at no work, which may be gone.
+ */
+bool queue_failed_waiting (struct queue *queue);
+
 /* Somebody who can say more about a queue_wait_for() that has reached its deadline.  explain()
  * writes what holds up the wait, "" if that is not known; the message ends with it.  Called in the
  * thread that waits, without the queue's lock.

@@ -67,15 +67,15 @@ static void drop_scratch (struct mg_stream *stream)
 }
 
 /* Show that the host waits for what is on the stream; or, with 'event', for that.  Returns the
- * number of the wait, or 0 if the device has failed in an earlier wait, which stays shown instead.
+ * number of the wait, or 0 if the device has failed while the host waited for something besides a
+ * stream, which stays shown instead.
  */
 static uint64_t wait_begins (const struct mg_stream *stream, const struct mg_event *event)
 {
     const struct progress_host host = { event ? event->place : stream->place, stream, event };
-    struct mg_device *device = event ? event->device : stream->device;
-    struct device_waiting shown;
+    const struct mg_device *device = event ? event->device : stream->device;
 
-    if (queue_check (device->queue, NULL) < 0 && device_waiting (device, &shown))
+    if (queue_check (device->queue, NULL) < 0 && queue_failed_waiting (device->queue))
         return 0;
     return progress_host_begins (device->progress, &host);
 }
