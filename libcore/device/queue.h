@@ -155,7 +155,7 @@ struct queue_waiting {
 bool queue_waiting (struct queue *queue, struct queue_waiting *waiting);
 
 /* True if the queue has failed, and queue_waiting() reports a queue_wait_for() that failed with it.
- * Looks at no work, which may be gone.
+ * Unlike queue_waiting(), this function reads no work: the owners may have freed it by then.
  */
 bool queue_failed_waiting (struct queue *queue);
 

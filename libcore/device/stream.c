@@ -67,8 +67,8 @@ static void drop_scratch (struct mg_stream *stream)
 }
 
 /* Show that the host waits for what is on the stream; or, with 'event', for that.  Returns the
- * number of the wait, or 0 if the device has failed while the host waited for something besides a
- * stream, which stays shown instead.
+ * number of the wait.  Returns 0 and shows nothing new if the device failed while the host waited
+ * for something besides a stream: that wait stays shown.
  */
 static uint64_t wait_begins (const struct mg_stream *stream, const struct mg_event *event)
 {

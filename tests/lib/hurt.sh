@@ -2,7 +2,7 @@
 # ends, in time, and the rank is named.  Source it after test.sh.
 
 # hurt_rank TITLE SECONDS SIGNAL PLACE RANK LAUNCHER...: SIGNAL is KILL or STOP.  SECONDS is the timeout of
-# the job.  PLACE is exchange (the bootstrap's first, before anything watches the ranks), agreement (all
+# the job.  PLACE is exchange (before the bootstrap's first, when nothing watches the ranks), agreement (all
 # ranks have made the job), meeting (before they meet at the end) or end (after that).  LAUNCHER starts the
 # program that follows.
 hurt_rank() {
