@@ -551,8 +551,10 @@ bool queue_failed_waiting (struct queue *queue)
 {
     bool waits;
 
+    if (!queue->failed)
+        return false; // without the lock: this call is in every transfer's way
     pthread_mutex_lock (&queue->lock);
-    waits = queue->failed && queue->waited_for[0];
+    waits = queue->waited_for[0] != '\0';
     pthread_mutex_unlock (&queue->lock);
     return waits;
 }

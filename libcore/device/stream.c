@@ -75,7 +75,7 @@ static uint64_t wait_begins (const struct mg_stream *stream, const struct mg_eve
     const struct progress_host host = { event ? event->place : stream->place, stream, event };
     const struct mg_device *device = event ? event->device : stream->device;
 
-    if (queue_check (device->queue, NULL) < 0 && queue_failed_waiting (device->queue))
+    if (queue_failed_waiting (device->queue))
         return 0;
     return progress_host_begins (device->progress, &host);
 }
