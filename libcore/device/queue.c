@@ -48,6 +48,7 @@ struct queue_lane {
     _Atomic uint64_t done;
     bool used;
     char name[NAME_MAX_LEN];
+    char at_failure[DESCRIBE_MAX]; /* text of the current work when the queue failed */
 };
 
 struct queue {
@@ -159,6 +160,7 @@ struct queue_lane *queue_lane_create (struct queue *queue, const char *name,
     if (lane) {
         lane->used = true;
         snprintf (lane->name, sizeof (lane->name), "%s", name);
+        snprintf (lane->at_failure, sizeof (lane->at_failure), "nothing on %s", lane->name);
     }
     pthread_mutex_unlock (&queue->lock);
     if (!lane)
@@ -175,10 +177,20 @@ void queue_lane_destroy (struct queue_lane *lane)
     }
 }
 
+/* Describe the current work of all lanes for later: once the queue has failed, the owners may free
+ * their work.  The lock is held.
+ */
+static void describe_lanes (struct queue *queue)
+{
+    for (struct queue_lane *lane = queue->lanes; lane; lane = lane->next)
+        queue_lane_describe (lane, lane->at_failure, sizeof (lane->at_failure));
+}
+
 /* The lock is held. */
 static void set_failed (struct queue *queue, const char *text)
 {
     if (!queue->failed) {
+        describe_lanes (queue);
         snprintf (queue->failure.text, sizeof (queue->failure.text), "%s", text);
         queue->failed = true;
         pthread_cond_broadcast (&queue->finished);
@@ -495,10 +507,21 @@ bool queue_reached (const struct queue_lane *lane, uint64_t mark)
 
 void queue_lane_describe (const struct queue_lane *lane, char *text, size_t max)
 {
-    if (lane->head)
+    if (lane->queue->failed)
+        snprintf (text, max, "%s", lane->at_failure);
+    else if (lane->head)
         lane->head->describe (lane->head, text, max);
     else
         snprintf (text, max, "nothing on %s", lane->name);
+}
+
+/* True if queue_waiting() has a wait to report.  A waiter that has not woken yet waits no more.
+ * The lock is held.
+ */
+static bool shows_wait (const struct queue *queue)
+{
+    return queue->waited_for[0]
+           || (queue->waited && !queue_reached (queue->waited, queue->waited_mark));
 }
 
 /* Sleep until the mark is reached; the lock is held. */
@@ -508,6 +531,8 @@ static int wait_locked (struct queue_lane *lane, uint64_t mark, struct mg_error 
     struct timespec deadline = timed_deadline (queue->timeout);
     char what[DESCRIBE_MAX], text[MG_ERROR_MAX];
 
+    if (queue->failed && shows_wait (queue))
+        return queue_check (queue, err); // the first wait that failed stays for queue_waiting()
     queue->waited = lane;
     queue->waited_mark = mark;
     queue->waited_for[0] = '\0';
@@ -532,9 +557,7 @@ bool queue_waiting (struct queue *queue, struct queue_waiting *waiting)
     bool waits;
 
     pthread_mutex_lock (&queue->lock);
-    // a waiter that has not woken yet waits no more
-    waits = queue->waited_for[0]
-            || (queue->waited && !queue_reached (queue->waited, queue->waited_mark));
+    waits = shows_wait (queue);
     if (waits) {
         waiting->lane = queue->waited_for[0] ? NULL : queue->waited;
         waiting->seconds = timed_since (&queue->waited_since);

@@ -137,8 +137,9 @@ struct queue_wait {
  */
 int queue_wait_for (struct queue *queue, const struct queue_wait *wait, struct mg_error *err);
 
-/* Describe the current work of the lane ("nothing on NAME" if idle).  The queue's lock
- * must be held, as it is in describe functions, which may call this.
+/* Describe the current work of the lane ("nothing on NAME" if idle).  Once the queue has failed,
+ * this function reads no work, whose owner may have freed it: the text is that of the failure.  The
+ * queue's lock must be held, as it is in describe functions, which may call this.
  */
 void queue_lane_describe (const struct queue_lane *lane, char *text, size_t max);
 
@@ -155,7 +156,6 @@ struct queue_waiting {
 bool queue_waiting (struct queue *queue, struct queue_waiting *waiting);
 
 /* True if the queue has failed, and queue_waiting() reports a queue_wait_for() that failed with it.
- * Unlike queue_waiting(), this function reads no work: the owners may have freed it by then.
  */
 bool queue_failed_waiting (struct queue *queue);
 

@@ -144,6 +144,7 @@ static void failure (void)
     _Atomic int gate = 0;
     struct gated stuck = gated ("stuck", &gate), bad = gated ("bad", NULL);
     struct gated late = gated ("late", NULL);
+    struct queue_waiting waiting;
 
     bad.fails = true;
     is_int (queue_check (queue, &err), 0, "a new queue has not failed");
@@ -160,6 +161,11 @@ static void failure (void)
     is_int (queue_run (a, &late.work, &err), -1, "nor run");
     ok (!bad.released && !stuck.released, "nothing is released");
     ok (queue_settled (queue), "and nothing polled any more");
+    // the owners know of the failure, and their work need no longer be there
+    stuck.name = bad.name = "memory of somebody else";
+    is_int (queue_wait (b, queue_lane_mark (b), &err), -1, "a later wait fails at once");
+    ok (queue_waiting (queue, &waiting) && waiting.lane == a, "the wait that failed stays");
+    is_str (waiting.text, "stuck", "with its work, as it was at the failure");
     queue_destroy (queue);
 }
 
