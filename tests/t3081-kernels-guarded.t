@@ -8,7 +8,7 @@ tests=$MG_BUILDDIR/tests/unit/kernels
 # Those that look at the CPU's kernels only are not among them.
 quick=(act adamw attention_logits cast copy embedding expert_act expert_sort fill golden golden_moe
        grads norm reduce rope router router_balance router_loss xent)
-slow=(adamw_types attention dropout expert_gemm gemm gemm_double half router_many row state)
+slow=(adamw_types attention dropout expert_gemm gemm gemm_double gemm_large half router_many row state)
 long && quick+=("${slow[@]}")
 some 8 "${quick[@]}"
 

@@ -26,6 +26,7 @@
     TEST (fill) \
     TEST (gemm) \
     TEST (gemm_double) \
+    TEST (gemm_large) \
     TEST (norm) \
     TEST (reduce) \
     TEST (rope) \

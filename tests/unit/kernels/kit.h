@@ -47,6 +47,11 @@ struct kernels *kit_linked_kernels (void) __attribute__ ((weak));
 void kit_open_cpu (struct kit *kit);
 void kit_close (struct kit *kit);
 
+/* True if this run tests case 'i' of a list.  The sanitizers make tests slow: with them, the gate
+ * tests a third of the cases, which MG_SEED chooses.
+ */
+bool kit_takes (size_t i);
+
 /* device_enter() and device_leave() for the kernels of a variant. */
 void kit_enter (struct kernels *k);
 void kit_leave (struct kernels *k);
