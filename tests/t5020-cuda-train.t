@@ -177,7 +177,8 @@ is "$(loads megatron plan memory "${sizes[@]}" --vocab-size 256 --device cuda)" 
 is "$(loads megatron data tokenize --input text.txt --output-prefix again)" 0 "data does not"
 is "$(loads megatron checkpoint inspect half)" 0 "checkpoint does not"
 rm modules/device_cuda.so
-refused "no module" "there is no $MEGATRON_MODULE_DIR/device_cuda.so; it is built with --with-cuda" \
+refused "no module" "there is no $MEGATRON_MODULE_DIR/device_cuda.so; install the package \
+megatron-modules-cuda, or build with --with-cuda" \
     "${one[@]}" --device cuda
 
 run "${one[@]}" --device auto

@@ -40,8 +40,9 @@ static const struct backend {
     bool holds_up;               /* device_holds_up() */
     bool test;                   /* only chosen by name, and only by tests */
 } backends[] = {
-    { "cuda", NULL, "device_cuda", "it is built with --with-cuda", &kern_cuda_plan_ops, true,
-      true, false },
+    { "cuda", NULL, "device_cuda",
+      "install the package megatron-modules-cuda, or build with --with-cuda", &kern_cuda_plan_ops,
+      true, true, false },
     { "cpu", &device_cpu_ops, NULL, NULL, NULL, false, false, false },
     { "guarded", &device_guarded_ops, NULL, NULL, NULL, false, false, true },
     { "guarded-pages", &device_guarded_pages_ops, NULL, NULL, NULL, false, false, true },
