@@ -53,6 +53,14 @@ for i in "${some[@]}"; do
     is "$status" 0 "over UCX"
     same_bits ucx mpi "the same bits"
 done
+train both mpi_run 2 megatron train "${args[@]}" --distributed-backend ucx
+is "$status" 0 "beside MPI's module, UCX is taken where it is asked for"
+mkdir broken
+ln -s "$MG_BUILDDIR/.libs"/{comm_ucx,boot_pmix}.so broken
+: >broken/comm_mpi.so
+MEGATRON_MODULE_DIR=$PWD/broken train alone mpi_run 2 megatron train "${args[@]}" --distributed-backend ucx
+is "$status" 0 "and MPI's module is not opened"
+same_bits both alone "the same bits"
 MEGATRON_MODULE_DIR=$PWD/modules train ucx mpi_run 2 megatron train "${args[@]}" --distributed-backend gloo
 is "$status" 0 "without MPI's module UCX is the default"
 like "$out" "--distributed-backend gloo \(ranks talk through the default transport" "which a line tells"

@@ -427,7 +427,7 @@ static int make_net (struct job *job, const struct job_config *config, struct mg
 
     if (together && !job->gpus)
         net.start = comm_start_control (start);
-    if (together)
+    if (net.size > 1 && comm_start_backend (net.start))
         net.backend = comm_start_backend (net.start);
     else if (net.size > 1)
         net.backend = choose_comm (config->comm, config->device);

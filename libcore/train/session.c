@@ -84,9 +84,9 @@ int session_meet (struct session *s, session_check_f *check, void *arg, int rc,
     if (rc == 0)
         rc = check (arg, bootstrap_info (s->bootstrap)->size, err);
     if (rc == 0)
-        return create_job (s, NULL, 0, NULL, err);
+        return create_job (s, s->config->job.comm, 0, NULL, err);
     why = *err;
-    return create_job (s, NULL, 0, why.text, err);
+    return create_job (s, s->config->job.comm, 0, why.text, err);
 }
 
 int session_plan (struct session *s, int rank, int world, int threads, session_check_f *check,
