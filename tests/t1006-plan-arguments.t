@@ -69,6 +69,11 @@ or an id from 0 to 255" --fim-data --tokenizer-type ByteLevel --pipeline-model-p
 run megatron plan check -- "${model[@]}" --tokenizer-type ByteLevel
 like "$out" "^the tokenizer of --tokenizer-type has 257 tokens, the model's vocabulary 256" \
     "a vocabulary that is too small is said"
+run megatron plan check -- "${model[@]}" --recompute-method uniform --apply-wd-to-qk-layernorm
+is "$status" 0 "arguments that have no effect for this model"
+like "$out" "^--recompute-method has no effect without --recompute-granularity
+--apply-wd-to-qk-layernorm has no effect without --qk-layernorm
+2 ranks:" "are told as a run tells them"
 
 run megatron plan check -- "${model[@]}" --train-iters 3 --lr 1e-3 --lr-warmup-iters 9
 is "$status" 1 "a warm-up that is longer than the run"

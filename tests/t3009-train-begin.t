@@ -39,7 +39,7 @@ run "${base[@]}" --load ckpt --ckpt-step 5
 is "$status" 1 "one that is not there"
 like "$err" "^megatron train: .*ckpt.*5" "is named"
 is "$(wc -l <<<"$err")" 1 "in one line"
-ends "--exit-on-missing-checkpoint" "none: there is no checkpoint" \
+ends "--exit-on-missing-checkpoint" "--load none: there is no checkpoint" \
     --load none --exit-on-missing-checkpoint
 itself="is a checkpoint itself: want the directory that it is in"
 ends "a checkpoint's own directory" "ckpt/iter_0000003 $itself" --load ckpt/iter_0000003
@@ -106,7 +106,7 @@ like "$out" "going on from iteration 5 in own" "the second time it goes on"
 train own-whole "${base[@]}" "${fresh[@]}" --pretrained-checkpoint ckpt
 is "$(rest own.json 1)" "$(rest own-whole.json 6)" "and is as one run"
 ok "cmp own.st own-whole.st" "to the last weight"
-ends "a pretrained one that is not there" "nowhere: there is no checkpoint" \
+ends "a pretrained one that is not there" "--pretrained-checkpoint nowhere: there is no checkpoint" \
     --load own2 --pretrained-checkpoint nowhere
 
 # ---- without the optimizer's state

@@ -231,7 +231,7 @@ while IFS='|' read -r want args; do
 done <<END
 --eval-interval wants validation data|--train-data-path $a --eval-interval 5
 .*leaves no document for valid|--data-path $a --split 1000000,1,1 --eval-interval 5
-.*leaves no document for valid|--data-path $a --split 1,0,0 --eval-interval 5
+--eval-interval wants validation data, and --split 1,0,0 gives it none|--data-path $a --split 1,0,0 --eval-interval 5
 --skip-train wants data to evaluate|--train-data-path $a --skip-train
 --skip-train: there is nothing to evaluate: $a: split 1,0,0 leaves|--data-path $a --split 1,0,0 --skip-train
 --skip-train excludes --save|--data-path $a --skip-train --save ck

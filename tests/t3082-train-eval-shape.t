@@ -106,7 +106,7 @@ is "$(activations --micro-batch-size 4 --seq-length 32 --eval-micro-batch-size 2
 # ---- what is wrong
 run "${one[@]}" --micro-batch-size 2 --seq-length 16 --skip-train --eval-seq-length 33
 is "$status" 1 "more positions than there are"
-like "$err" "evaluation: max-position-embeddings 32 is less than seq-length 33" "says so"
+like "$err" "evaluation with eval-seq-length 33: max-position-embeddings 32 is less than seq-length 33" "says so"
 run "${one[@]}" --micro-batch-size 2 --seq-length 16 --skip-train --eval-micro-batch-size 3
 is "$status" 1 "a micro batch that does not divide the batch"
 like "$err" "8 is not a multiple of eval-micro-batch-size 3 x dp 1" "says so"

@@ -172,14 +172,12 @@ static const struct {
 };
 enum { NUM_KINDS = sizeof (kinds) / sizeof (kinds[0]) };
 
-/* Report a vocabulary that is smaller than the tokenizer's, with the text of a run. */
-static void print_vocabulary (struct run_config *c)
+/* Print the notes that follow from the complete model, as a run does. */
+static void print_notes (struct run_config *c)
 {
-    char note[200];
-
     if (run_config_geometry (c, NULL) == 0 && run_config_tokenizer (c, NULL) == 0
-        && run_config_model (c, NULL) == 0 && run_config_vocab_note (c, note, sizeof (note)))
-        printf ("%s\n", note);
+        && run_config_model (c, NULL) == 0)
+        run_config_print_notes (c, stdout);
 }
 
 static void print_text (const struct findings *f)
@@ -193,7 +191,7 @@ static void print_text (const struct findings *f)
     run_config_init (&c, &f->args);
     c.geometry = f->geometry;
     args_heard_print (&f->args, &f->geometry, stdout);
-    print_vocabulary (&c);
+    print_notes (&c);
     printf ("%d rank%s: ", f->geometry.world, f->geometry.world == 1 ? "" : "s");
     plan_print_grids (&f->geometry);
     printf (", order %s\n", f->geometry.order);

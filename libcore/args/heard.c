@@ -319,7 +319,8 @@ static const struct {
     { is_scaled, "without --use-rope-scaling",
       "rope-scaling-factor rope-scaling-low-freq-factor rope-scaling-high-freq-factor "
       "rope-scaling-original-max-position-embeddings" },
-    { is_yarn, "without YaRN (--position-embedding-type yarn)",
+    { is_yarn, "without YaRN (--position-embedding-type yarn, or --rope-type yarn with "
+               "--multi-latent-attention)",
       "mscale yarn-original-max-position-embeddings yarn-beta-fast yarn-beta-slow "
       "no-yarn-correction-range-round-to-int" },
     { is_yarn_or_latent, "without YaRN (--position-embedding-type yarn)",

@@ -80,11 +80,15 @@ static int read_words (const struct train_args *args, unsigned *modules, struct 
 static int set_selective (const struct train_args *args, unsigned modules, struct recompute *r,
                           struct mg_error *err)
 {
+    const char *chosen = args->recompute_activations
+                             ? "; --recompute-activations chooses selective" : "";
+
     if (args->recompute_method)
-        return mg_error_set (err, EINVAL, "--recompute-method wants --recompute-granularity full");
+        return mg_error_set (err, EINVAL, "--recompute-method wants --recompute-granularity full%s",
+                             chosen);
     if (args->recompute_layers != TRAIN_UNSET)
         return mg_error_set (err, EINVAL, "--recompute-num-layers wants --recompute-granularity "
-                             "full");
+                             "full%s", chosen);
     r->granularity = RECOMPUTE_SELECTIVE;
     r->modules = args->recompute_modules.first ? modules : RECOMPUTE_BIT (RECOMPUTE_CORE_ATTN);
     if (args->moe.recompute) // as in Megatron-LM, beside the default core_attn

@@ -400,7 +400,8 @@ static int check_passes (const struct model_spec *spec, const struct model_layou
     if (config.positions != MODEL_LEARNED && config.max_positions < seq)
         config.max_positions = seq; // no table ends there
     if (model_config_validate (&config, layout, err) < 0)
-        return prefix[0] ? mg_error_prefix (err, "evaluation") : -1;
+        return prefix[0] ? mg_error_prefix (err, "evaluation with %sseq-length %d", prefix, seq)
+                         : -1;
     if (batch < 1 || (int64_t)batch * seq > INT32_MAX)
         return mg_error_set (err, EINVAL, "%smicro-batch-size %d x %sseq-length %d is not 1 to "
                              "2^31 - 1", prefix, batch, prefix, seq);

@@ -20,6 +20,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "libcore/job/job.h"
 #include "libcore/model/model.h"
@@ -172,6 +173,11 @@ int run_config_tokenizer (struct run_config *c, struct mg_error *err);
  * known does not need it.
  */
 bool run_config_vocab_note (const struct run_config *c, char *note, size_t size);
+
+/* Print what a user of this complete model should know: arguments that have no effect, besides
+ * those of args_heard_print(), arguments that are taken as others, and run_config_vocab_note().
+ */
+void run_config_print_notes (const struct run_config *c, FILE *out);
 
 /* Complete c->model.config, c->model.recompute and c->model.graphs with values that
  * follow from other sizes, tp and the files.  Reads no file.

@@ -108,7 +108,8 @@ int train_args_check_together (const struct train_args *args, struct mg_error *e
         || train_args_check_types (args, err) < 0 || run_config_check_buffers (&c, err) < 0)
         return -1;
     if (args->save_interval != TRAIN_UNSET && !args->save)
-        return mg_error_set (err, EINVAL, "--save-interval wants --save DIR");
+        return mg_error_set (err, EINVAL, "--save-interval or --persistent-save-interval wants "
+                             "--save DIR");
     if ((args->save_retain_interval != TRAIN_UNSET || args->keep_last != TRAIN_UNSET)
         && !args->save)
         return mg_error_set (err, EINVAL, "--%s wants --save DIR",

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "libcore/base/parse.h"
@@ -127,6 +128,25 @@ bool run_config_vocab_note (const struct run_config *c, char *note, size_t size)
     snprintf (note, size, "the tokenizer of --tokenizer-type has %d tokens, the model's vocabulary "
               "%d: a sample with a token from %d on ends the run", tokens, vocab, vocab);
     return true;
+}
+
+void run_config_print_notes (const struct run_config *c, FILE *out)
+{
+    char vocab[200];
+    const char *notes[] = {
+        train_graphs_note (&c->margs),
+        train_dispatcher_note (c->args),
+        train_recompute_note (c->args, &c->model.recompute),
+        c->optimizer.decay_qk_norm && !c->model.config.qk_norm
+            ? "--apply-wd-to-qk-layernorm has no effect without --qk-layernorm"
+            : NULL,
+        run_config_vocab_note (c, vocab, sizeof (vocab)) ? vocab : NULL,
+    };
+
+    for (size_t i = 0; i < sizeof (notes) / sizeof (notes[0]); i++) {
+        if (notes[i])
+            fprintf (out, "%s\n", notes[i]);
+    }
 }
 
 int run_config_model (struct run_config *c, struct mg_error *err)

@@ -157,6 +157,9 @@ int run_config_lr (const struct run_config *c, const struct num_microbatches *ba
         return -1;
     if ((samples ? lr_in_samples (c, lr, err) : lr_in_iterations (c, batches, lr, err)) < 0)
         return -1;
+    if (given->warmup_fraction >= 1)
+        return mg_error_set (err, EINVAL, "--lr-warmup-fraction %g is not less than 1, all of the "
+                             "decay", given->warmup_fraction);
     if (given->warmup_fraction >= 0)
         lr->warmup = given->warmup_fraction * (double)lr->decay;
     if (lr_style_parse ("--lr-decay-style", given->style, &lr->style, err) < 0

@@ -90,6 +90,15 @@ static int check_full (const struct evaluation_config *config, const struct data
                          "once: want %s without weights", name);
 }
 
+/* True if the split has no weight for the part, so that no user expects it. */
+static bool is_unwanted (const struct data_config *data, enum split_part part)
+{
+    struct split split;
+
+    return data->all.count > 0 && split_parse (data->split, &split, NULL) == 0
+           && split.bound[part] == split.bound[part + 1];
+}
+
 int evaluate_check (const struct evaluation_config *config, const struct data_config *data,
                     struct mg_error *err)
 {
@@ -104,6 +113,9 @@ int evaluate_check (const struct evaluation_config *config, const struct data_co
     if (config->wants_validation && !valid)
         return mg_error_set (err, EINVAL, "--eval-interval wants validation data: --data-path "
                              "or --valid-data-path");
+    if (config->wants_validation && is_unwanted (data, SPLIT_VALID))
+        return mg_error_set (err, EINVAL, "--eval-interval wants validation data, and --split %s "
+                             "gives it none", data->split);
     if (check_full (config, data, err) < 0)
         return -1;
     return check_names (config, data, err);
@@ -127,15 +139,6 @@ int64_t evaluate_samples (const struct evaluation_config *config, enum split_par
 }
 
 /* --- data --- */
-
-/* True if the split has no weight for the part, so that no user expects it. */
-static bool is_unwanted (const struct data_config *data, enum split_part part)
-{
-    struct split split;
-
-    return data->all.count > 0 && split_parse (data->split, &split, NULL) == 0
-           && split.bound[part] == split.bound[part + 1];
-}
 
 /* Open the data of a set.  Without any of it, the set has no source, and the result is 0. */
 static int open_set (struct evaluation *e, struct evaluation_set *set,

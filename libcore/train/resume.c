@@ -53,7 +53,8 @@ static int check_beginning (const struct resume_config *c, const struct accord *
     if (job_rank (accord->job) != 0)
         return 0;
     if (c->pretrained.dir || c->must_exist)
-        return mg_error_set (err, ENOENT, "%s: there is no checkpoint", dir);
+        return mg_error_set (err, ENOENT, "--%s %s: there is no checkpoint",
+                             c->pretrained.dir ? "pretrained-checkpoint" : "load", dir);
     if (same_directory (c) || (c->save && !c->skip_train && is_empty (dir)))
         return 0;
     there = stat (dir, &st) == 0;

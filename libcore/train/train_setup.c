@@ -322,15 +322,7 @@ static void describe (struct train *t)
     const char *s = job_world (t->session.job) == 1 ? "" : "s";
     int threads = device_threads (job_device (t->session.job));
     int cp = grid_size (grid, false, MG_AXIS_CP);
-    const char *notes[] = {
-        train_graphs_note (&t->config.margs),
-        train_dispatcher_note (t->config.args),
-        train_recompute_note (t->config.args, &t->config.model.recompute),
-        t->config.optimizer.decay_qk_norm && !t->config.model.config.qk_norm
-            ? "--apply-wd-to-qk-layernorm has no effect without --qk-layernorm"
-            : NULL,
-    };
-    char batches[100], vpp[32] = "", context[32] = "", vocab[200];
+    char batches[100], vpp[32] = "", context[32] = "";
 
     if (job_rank (t->session.job) != 0)
         return;
@@ -356,12 +348,7 @@ static void describe (struct train *t)
     }
     args_others_print (&t->config.args->others, t->out);
     args_heard_print (t->config.args, &t->config.geometry, t->out);
-    for (size_t i = 0; i < sizeof (notes) / sizeof (notes[0]); i++) {
-        if (notes[i])
-            fprintf (t->out, "%s\n", notes[i]);
-    }
-    if (run_config_vocab_note (&t->config, vocab, sizeof (vocab)))
-        fprintf (t->out, "%s\n", vocab);
+    run_config_print_notes (&t->config, t->out);
     fflush (t->out);
 }
 

@@ -37,13 +37,16 @@ static const struct {
       "--rope-scaling-factor has no effect without --use-rope-scaling\n" },
     { { "--rope-scaling-factor=2", ROPE, "--use-rope-scaling" }, "" },
     { { "--mscale=1" },
-      "--mscale has no effect without YaRN (--position-embedding-type yarn)\n" },
+      "--mscale has no effect without YaRN (--position-embedding-type yarn, or --rope-type yarn "
+      "with --multi-latent-attention)\n" },
     { { "--mscale=1", ROPE },
-      "--mscale has no effect without YaRN (--position-embedding-type yarn)\n" },
+      "--mscale has no effect without YaRN (--position-embedding-type yarn, or --rope-type yarn "
+      "with --multi-latent-attention)\n" },
     { { "--mscale=1", "--rotary-scaling-factor=2", YARN }, "" },
     { { "--mscale=1", "--mscale-all-dim=1", LATENT }, "" },
     { { "--mscale=1", "--mscale-all-dim=1", LATENT, "--rope-type=rope" },
-      "--mscale has no effect without YaRN (--position-embedding-type yarn)\n" },
+      "--mscale has no effect without YaRN (--position-embedding-type yarn, or --rope-type yarn "
+      "with --multi-latent-attention)\n" },
     { { "--kv-lora-rank=8", "--v-head-dim=8" },
       "--kv-lora-rank, --v-head-dim have no effect without --multi-latent-attention\n" },
     { { "--kv-channels=8", LATENT },
