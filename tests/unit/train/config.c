@@ -706,7 +706,7 @@ static const struct lr_row lr_rows[] = {
       .text = "--lr-warmup-iters 10 is not less than the 10 of the decay" },
     { { "--train-samples", "9", "--lr-warmup-samples", "9", NULL },
       .text = "--lr-warmup-samples 9 is not less than the 9 of the decay" },
-    { { "--lr-warmup-fraction", "1", NULL }, 
+    { { "--lr-warmup-fraction", "1", NULL },
       .text = "--lr-warmup-fraction 1 is not less than 1, all of the decay" },
     { { "--lr-warmup-iters", "9", NULL }, 10, 40, 36, 0, 40, NULL },
     { { "--train-iters", "1000000000000000", "--global-batch-size", "400000", NULL },
