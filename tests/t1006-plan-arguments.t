@@ -75,6 +75,20 @@ like "$out" "^--recompute-method has no effect without --recompute-granularity
 --apply-wd-to-qk-layernorm has no effect without --qk-layernorm
 2 ranks:" "are told as a run tells them"
 
+# what has no effect is told as a run tells it
+silent=(--train-iters 1 --lr 1e-3 --pipeline-model-parallel-size 1 --num-experts 4
+        --cuda-graph-scope attn --cuda-graph-warmup-steps 5 --moe-ffn-hidden-size 12
+        --ffn-hidden-size 24 --device-reserve-mib 5 --split 100,0,0 --full-validation)
+run megatron train "${model[@]}" --data-path t_text_document "${silent[@]}"
+is "$status" 0 "a run with arguments without effect" || diag "$err"
+said=$(grep ' no effect ' <<<"$out")
+is "$said" "--ffn-hidden-size has no effect with --moe-ffn-hidden-size and experts in all layers
+--cuda-graph-scope, --cuda-graph-warmup-steps have no effect without --cuda-graph-impl
+--device-reserve-mib has no effect without --device cuda
+--full-validation has no effect without data for validation or test" "tells them"
+run megatron plan check -- "${model[@]}" --data-path t_text_document "${silent[@]}"
+is "$(grep ' no effect ' <<<"$out")" "$said" "and so does the check"
+
 run megatron plan check -- "${model[@]}" --train-iters 3 --lr 1e-3 --lr-warmup-iters 9
 is "$status" 1 "a warm-up that is longer than the run"
 like "$err" "lr-warmup-iters 9 is not less than the 3 of the decay" "$err"

@@ -75,6 +75,8 @@ refuse 2 "--moe-layer-freq \"\[1,0,1\]\" is of 3 layers, the model has" "a list 
     megatron train "${args[@]}" --num-experts 8 --moe-layer-freq '[1,0,1]'
 refuse 2 "mtp-num-layers 1 needs position-embedding-type rope or none" "learned positions" \
     megatron train "${args[@]}" --mtp-num-layers 1
+refuse 2 "--moe-use-upcycling wants the weights of a dense model: --load DIR, " "experts of no model" \
+    megatron train "${args[@]}" --num-experts 4 --moe-use-upcycling --save upcycled
 refuse 2 "--megatron-tp is an option of srun, sbatch and salloc: give it to them" "the plugin's" \
     megatron train "${args[@]}" --megatron-tp 2
 refuse 2 "unknown argument --hiden-size; did you mean --hidden-size\?" "mistyped" \
@@ -96,6 +98,8 @@ refuse 2 "--tensor-model-parallel-size 4 contradicts the job's MEGATRON_TP_SIZE=
     env MEGATRON_TP_SIZE=2 megatron train "${args[@]}" --tensor-model-parallel-size 4
 refuse 2 ".*tp 2.*pp 1.*" "one rank, tp 2" megatron train "${args[@]}" \
     --tensor-model-parallel-size 2
+refuse 2 "--load-weights and --pretrained-checkpoint exclude each other: a run begins with the weights of one" \
+    "two beginnings" megatron train "${args[@]}" --load-weights w.st --pretrained-checkpoint ckpt
 refuse 2 "max-position-embeddings 7 is less than seq-length 8" "positions" \
     megatron train "${args[@]}" --max-position-embeddings 7
 refuse 2 "the model has .* parameters" "beyond all bounds" \

@@ -135,6 +135,9 @@ int train_args_check_load (const struct train_args *args, struct mg_error *err)
         if (wanting[i].given && !args->load)
             return mg_error_set (err, EINVAL, "--%s wants --load DIR", wanting[i].name);
     }
+    if (args->load_weights && args->pretrained)
+        return mg_error_set (err, EINVAL, "--load-weights and --pretrained-checkpoint exclude "
+                             "each other: a run begins with the weights of one");
     if (args->override_schedule && args->checkpoint_schedule)
         return mg_error_set (err, EINVAL, "--override-opt-param-scheduler and "
                              "--use-checkpoint-opt-param-scheduler exclude each other");

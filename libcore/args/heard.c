@@ -10,7 +10,10 @@
 #include "libcore/data/split.h"
 #include "libcore/device/device.h"
 #include "libcore/optim/lr.h"
+#include "libcore/topo/graph_args.h"
+#include "libcore/topo/pattern.h"
 #include "libcore/args/heard.h"
+#include "libcore/args/model.h"
 
 #define COUNT(a) (sizeof (a) / sizeof ((a)[0]))
 
@@ -30,6 +33,37 @@ static bool rotates (const struct train_args *args, const struct geometry *g)
 {
     return args->latent || args->rotary_positions || strcmp (args->positions, "rope") == 0
            || is_yarn (args, g);
+}
+
+/* --no-rope-freq has 1 for layers that do not rotate. */
+static bool rotates_a_layer (const struct train_args *args, const struct geometry *g)
+{
+    struct pattern p;
+
+    (void)g;
+    if (!args->no_rope
+        || pattern_parse ("--no-rope-freq", args->no_rope, args->num_layers, &p, NULL) < 0)
+        return true;
+    for (int i = 0; i < args->num_layers; i++) {
+        if (!pattern_at (&p, i, true))
+            return true;
+    }
+    return false;
+}
+
+/* No token sees later ones, so only the left side of a window counts; -1: it has no end. */
+static bool has_window (const struct train_args *args, const struct geometry *g)
+{
+    const char *text = args->window_size;
+
+    (void)g;
+    return !text || strncmp (text + (text[0] == '('), "-1,", 3) != 0;
+}
+
+static bool has_learned_positions (const struct train_args *args, const struct geometry *g)
+{
+    (void)g;
+    return !args->rotary_positions && strcmp (args->positions, "learned_absolute") == 0;
 }
 
 static bool is_scaled (const struct train_args *args, const struct geometry *g)
@@ -72,6 +106,21 @@ static bool is_balancing (const struct train_args *args, const char *type)
     return false;
 }
 
+/* False if all layers have experts with a size of their own. */
+static bool has_dense_size (const struct train_args *args, const struct geometry *g)
+{
+    struct model_moe moe = { .experts = args->moe.experts };
+
+    (void)g;
+    if (moe.experts == 0 || args->moe.ffn == TRAIN_UNSET)
+        return true;
+    if (args->moe.layers
+        && pattern_parse ("--moe-layer-freq", args->moe.layers, args->num_layers, &moe.layers,
+                          NULL) < 0)
+        return true;
+    return moe_num_layers (&moe, args->num_layers) < args->num_layers;
+}
+
 static bool has_loss (const struct train_args *args, const struct geometry *g)
 {
     return !has_experts (args, g) || !is_balancing (args, "none");
@@ -97,9 +146,20 @@ static bool has_capacity (const struct train_args *args, const struct geometry *
     return !has_experts (args, g) || args->moe.capacity_factor > 0;
 }
 
+static bool has_scores (const struct train_args *args, const struct geometry *g)
+{
+    return !has_experts (args, g) || !is_balancing (args, "sinkhorn");
+}
+
 static bool has_softmax (const struct train_args *args, const struct geometry *g)
 {
-    return !has_experts (args, g) || strcmp (args->moe.score, "softmax") == 0;
+    return !has_experts (args, g) || !has_scores (args, g)
+           || strcmp (args->moe.score, "softmax") == 0;
+}
+
+static bool has_no_forced_bias (const struct train_args *args, const struct geometry *g)
+{
+    return !has_experts (args, g) || args->moe.forced_bias == 0;
 }
 
 static bool has_mtp (const struct train_args *args, const struct geometry *g)
@@ -162,14 +222,18 @@ static bool has_shards (const struct train_args *args, const struct geometry *g)
     return args->sharded_optimizer;
 }
 
+/* A module turns graphs on only if it is the older word full_iteration. */
 static bool has_graphs (const struct train_args *args, const struct geometry *g)
 {
+    struct graph_args graphs;
+    struct margs margs;
+
     (void)g;
-    return strcmp (args->graphs.impl, "none") != 0 || args->graphs.enable
-           || args->graphs.external || args->graphs.scope.count > 0;
+    train_margs (args, &margs);
+    return graph_args_read (&margs, &graphs, NULL) < 0 || graphs.impl != GRAPH_ARGS_NONE;
 }
 
-static bool may_have_nccl (const struct train_args *args, const struct geometry *g)
+static bool may_have_gpu (const struct train_args *args, const struct geometry *g)
 {
     (void)g;
     return args->device && !device_is_named (args->device, "cpu");
@@ -291,7 +355,8 @@ static bool ends_documents (const struct train_args *args, const struct geometry
     const struct train_edit *edit = &args->edit;
 
     (void)g;
-    return edit->mask_eod || edit->reset_attention || edit->reset_positions || edit->fim;
+    return edit->mask_eod || edit->reset_attention || edit->reset_positions || edit->fim
+           || args->mock_data;
 }
 
 static bool has_several (const struct arg_list *list)
@@ -315,7 +380,13 @@ static const struct {
 } rows[] = {
     { rotates, "without rotary positions (--position-embedding-type rope)",
       "rotary-base rotary-percent rotary-interleaved rotary-seq-len-interpolation-factor" },
+    { rotates_a_layer, "with --no-rope-freq, by which no layer rotates",
+      "rotary-* use-rope-scaling rope-scaling-* yarn-* no-yarn-* mscale mscale-all-dim" },
     { chooses_positions, "with --use-rotary-position-embeddings", "position-embedding-type" },
+    { has_learned_positions,
+      "without learned positions (--position-embedding-type learned_absolute)",
+      "reset-position-ids" },
+    { has_window, "with --window-size -1,N, which hides no token", "window-attn-skip-freq" },
     { is_scaled, "without --use-rope-scaling",
       "rope-scaling-factor rope-scaling-low-freq-factor rope-scaling-high-freq-factor "
       "rope-scaling-original-max-position-embeddings" },
@@ -327,14 +398,18 @@ static const struct {
       "rotary-scaling-factor mscale-all-dim" },
     { is_latent, "without --multi-latent-attention",
       "kv-lora-rank qk-head-dim qk-pos-emb-head-dim v-head-dim" },
-    { is_not_latent, "with --multi-latent-attention", "kv-channels" },
+    { is_not_latent, "with --multi-latent-attention", "kv-channels add-qkv-bias" },
     { has_experts, "without --num-experts", "moe-* expert-tensor-parallel-size" },
+    { has_dense_size, "with --moe-ffn-hidden-size and experts in all layers", "ffn-hidden-size" },
     { has_loss, "with --moe-router-load-balancing-type none", "moe-aux-loss-coeff" },
     { has_quantile, "without --moe-router-load-balancing-type quantile_balancing",
       "moe-router-quantile-balancing-ema" },
     { has_expert_bias, "without --moe-router-enable-expert-bias", "moe-router-bias-update-rate" },
     { has_groups, "without --moe-router-group-topk", "moe-router-num-groups" },
     { has_capacity, "without --moe-expert-capacity-factor", "moe-token-drop-policy" },
+    { has_scores, "with --moe-router-load-balancing-type sinkhorn",
+      "moe-router-score-function moe-router-pre-softmax moe-router-topk-scaling-factor" },
+    { has_no_forced_bias, "with --moe-router-force-biased", "moe-router-force-load-balancing" },
     { has_softmax, "without --moe-router-score-function softmax", "moe-router-pre-softmax" },
     { has_mtp, "without --mtp-num-layers",
       "mtp-loss-scaling-factor mtp-use-repeated-layer mtp-detach-heads" },
@@ -356,8 +431,10 @@ static const struct {
     { has_buckets, "without --overlap-grad-reduce", "ddp-bucket-size ddp-num-buckets" },
     { has_shards, "without --use-distributed-optimizer", "ddp-pad-buckets-for-high-nccl-busbw" },
     { chooses_granularity, "with --recompute-activations", "recompute-granularity" },
-    { has_graphs, "without --cuda-graph-impl", "cuda-graph-modules cuda-graph-warmup-steps" },
-    { may_have_nccl, "without --device cuda", "nccl-communicator-config-path" },
+    { has_graphs, "without --cuda-graph-impl",
+      "cuda-graph-modules cuda-graph-scope cuda-graph-warmup-steps" },
+    { may_have_gpu, "without --device cuda",
+      "nccl-communicator-config-path device-reserve-mib communicator-reserve-mib" },
     { has_tensorboard, "without --tensorboard-dir",
       "moe-per-layer-logging "
       "tensorboard-log-interval tensorboard-queue-size log-timers-to-tensorboard "
@@ -371,10 +448,11 @@ static const struct {
     { splits_data, "with --mock-data, --batches or --train-data-path", "split" },
     { has_evaluation_data, "without data for validation or test",
       "eval-iters eval-global-batch-size eval-micro-batch-size eval-seq-length "
-      "start-eval-at-iter" },
+      "start-eval-at-iter full-validation" },
     { ends_documents,
-      "without --eod-mask-loss, --reset-attention-mask, --reset-position-ids or --fim-data",
-      "eod-token-id" },
+      "without --eod-mask-loss, --reset-attention-mask, --reset-position-ids, --fim-data or "
+      "--mock-data",
+      "eod-token-id null-tokenizer-eod-id" },
     { mixes_datasets, "without several datasets", "mid-level-dataset-surplus" },
     { has_trace, "without --trace-file", "trace-iterations" },
     { has_timers, "without --timing-log-level", "timing-log-option" },

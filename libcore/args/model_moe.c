@@ -275,6 +275,9 @@ int train_args_check_moe (const struct train_args *args, struct mg_error *err)
                              "--moe-use-upcycling", a->upcycling_granularity);
     if (a->upcycling && !args->save)
         return mg_error_set (err, EINVAL, "--moe-use-upcycling wants --save DIR");
+    if (a->upcycling && !args->load && !args->load_weights && !args->pretrained)
+        return mg_error_set (err, EINVAL, "--moe-use-upcycling wants the weights of a dense model: "
+                             "--load DIR, --pretrained-checkpoint DIR or --load-weights NAME");
     if (a->upcycling && a->experts % a->upcycling_granularity != 0)
         return mg_error_set (err, EINVAL, "--moe-upcycling-granularity %d does not divide "
                              "--num-experts %d", a->upcycling_granularity, a->experts);

@@ -15,6 +15,7 @@
 #define YARN "--position-embedding-type=yarn"
 #define LATENT "--multi-latent-attention"
 #define LOAD "--load=d"
+#define SINKHORN "--moe-router-load-balancing-type=sinkhorn"
 
 enum { MAX_WORDS = 6 };
 
@@ -33,6 +34,35 @@ static const struct {
     { { "--rotary-base=5", "--use-rotary-position-embeddings" }, "" },
     { { "--rotary-base=5", LATENT }, "" },
     { { "--rotary-base=5", YARN }, "" },
+    { { "--rotary-base=5", "--rotary-percent=0.5", ROPE, "--no-rope-freq=1" },
+      "--rotary-base, --rotary-percent have no effect with --no-rope-freq, by which no layer "
+      "rotates\n" },
+    { { "--rotary-base=5", "--use-rope-scaling", ROPE, "--no-rope-freq=[1,1,1,1]" },
+      "--rotary-base, --use-rope-scaling have no effect with --no-rope-freq, by which no layer "
+      "rotates\n" },
+    { { "--mscale=1", "--rotary-scaling-factor=2", YARN, "--no-rope-freq=1" },
+      "--rotary-scaling-factor, --mscale have no effect with --no-rope-freq, by which no layer "
+      "rotates\n" },
+    { { "--rotary-base=5", ROPE, "--no-rope-freq=4" }, "" },
+    { { "--rotary-base=5", ROPE, "--no-rope-freq=[1,1,1,0]" }, "" },
+    { { "--reset-position-ids", "--eod-token-id=3", ROPE },
+      "--reset-position-ids has no effect without learned positions (--position-embedding-type "
+      "learned_absolute)\n" },
+    { { "--reset-position-ids", "--eod-token-id=3", YARN },
+      "--reset-position-ids has no effect without learned positions (--position-embedding-type "
+      "learned_absolute)\n" },
+    { { "--reset-position-ids", "--eod-token-id=3", "--position-embedding-type=none" },
+      "--reset-position-ids has no effect without learned positions (--position-embedding-type "
+      "learned_absolute)\n" },
+    { { "--reset-position-ids", "--eod-token-id=3", "--use-rotary-position-embeddings" },
+      "--reset-position-ids has no effect without learned positions (--position-embedding-type "
+      "learned_absolute)\n" },
+    { { "--reset-position-ids", "--eod-token-id=3" }, "" },
+    { { "--window-size=-1,-1", "--window-attn-skip-freq=2" },
+      "--window-attn-skip-freq has no effect with --window-size -1,N, which hides no token\n" },
+    { { "--window-size=(-1, 0)", "--window-attn-skip-freq=2" },
+      "--window-attn-skip-freq has no effect with --window-size -1,N, which hides no token\n" },
+    { { "--window-size=1,-1", "--window-attn-skip-freq=2" }, "" },
     { { "--rope-scaling-factor=2", ROPE },
       "--rope-scaling-factor has no effect without --use-rope-scaling\n" },
     { { "--rope-scaling-factor=2", ROPE, "--use-rope-scaling" }, "" },
@@ -51,6 +81,9 @@ static const struct {
       "--kv-lora-rank, --v-head-dim have no effect without --multi-latent-attention\n" },
     { { "--kv-channels=8", LATENT },
       "--kv-channels has no effect with --multi-latent-attention\n" },
+    { { "--add-qkv-bias", "--disable-bias-linear", LATENT },
+      "--add-qkv-bias has no effect with --multi-latent-attention\n" },
+    { { "--add-qkv-bias", "--disable-bias-linear" }, "" },
     { { "--moe-aux-loss-coeff=0.1", "--moe-z-loss-coeff=0.1", "--moe-router-topk=1" },
       "--moe-router-topk, --moe-aux-loss-coeff, --moe-z-loss-coeff have no effect without "
       "--num-experts\n" },
@@ -68,6 +101,27 @@ static const struct {
       "--moe-token-drop-policy has no effect without --moe-expert-capacity-factor\n" },
     { { EXPERTS, "--moe-router-pre-softmax", "--moe-router-score-function=sigmoid" },
       "--moe-router-pre-softmax has no effect without --moe-router-score-function softmax\n" },
+    { { EXPERTS, SINKHORN, "--moe-router-score-function=sigmoid",
+        "--moe-router-topk-scaling-factor=2" },
+      "--moe-router-score-function, --moe-router-topk-scaling-factor have no effect with "
+      "--moe-router-load-balancing-type sinkhorn\n" },
+    { { EXPERTS, SINKHORN, "--moe-router-score-function=sigmoid", "--moe-router-pre-softmax" },
+      "--moe-router-score-function, --moe-router-pre-softmax have no effect with "
+      "--moe-router-load-balancing-type sinkhorn\n" },
+    { { EXPERTS, "--moe-router-topk-scaling-factor=2", "--moe-router-pre-softmax" }, "" },
+    { { EXPERTS, "--moe-router-force-biased=1", "--moe-router-force-load-balancing" },
+      "--moe-router-force-load-balancing has no effect with --moe-router-force-biased\n" },
+    { { EXPERTS, "--moe-router-force-biased=0", "--moe-router-force-load-balancing" }, "" },
+    { { EXPERTS, "--moe-ffn-hidden-size=12", "--ffn-hidden-size=24" },
+      "--ffn-hidden-size has no effect with --moe-ffn-hidden-size and experts in all layers\n" },
+    { { EXPERTS, "--moe-ffn-hidden-size=12", "--ffn-hidden-size=24", "--moe-layer-freq=1" },
+      "--ffn-hidden-size has no effect with --moe-ffn-hidden-size and experts in all layers\n" },
+    { { EXPERTS, "--moe-ffn-hidden-size=12", "--ffn-hidden-size=24", "--moe-layer-freq=[1]*4" },
+      "--ffn-hidden-size has no effect with --moe-ffn-hidden-size and experts in all layers\n" },
+    { { EXPERTS, "--moe-ffn-hidden-size=12", "--ffn-hidden-size=24", "--moe-layer-freq=2" }, "" },
+    { { EXPERTS, "--moe-ffn-hidden-size=12", "--ffn-hidden-size=24",
+        "--moe-layer-freq=[0]+[1]*3" }, "" },
+    { { EXPERTS, "--ffn-hidden-size=24" }, "" },
     { { "--mtp-loss-scaling-factor=1" },
       "--mtp-loss-scaling-factor has no effect without --mtp-num-layers\n" },
     { { "--mtp-use-repeated-layer", "--mtp-detach-heads" },
@@ -104,6 +158,25 @@ static const struct {
       "--ddp-pad-buckets-for-high-nccl-busbw has no effect without --use-distributed-optimizer\n" },
     { { "--cuda-graph-modules", "attn" },
       "--cuda-graph-modules has no effect without --cuda-graph-impl\n" },
+    { { "--cuda-graph-scope", "attn" },
+      "--cuda-graph-scope has no effect without --cuda-graph-impl\n" },
+    { { "--cuda-graph-scope=attn", "--cuda-graph-impl=none", "--cuda-graph-warmup-steps=5" },
+      "--cuda-graph-scope, --cuda-graph-warmup-steps have no effect without "
+      "--cuda-graph-impl\n" },
+    { { "--cuda-graph-scope=full", "--cuda-graph-warmup-steps=5" },
+      "--cuda-graph-scope, --cuda-graph-warmup-steps have no effect without "
+      "--cuda-graph-impl\n" },
+    { { "--cuda-graph-scope=attn", "--cuda-graph-impl=local" }, "" },
+    { { "--cuda-graph-scope=attn", "--enable-cuda-graph" }, "" },
+    { { "--cuda-graph-scope=attn", "--external-cuda-graph" }, "" },
+    { { "--cuda-graph-scope=full_iteration", "--cuda-graph-warmup-steps=5" }, "" },
+    { { "--cuda-graph-modules=full_iteration", "--cuda-graph-warmup-steps=5" }, "" },
+    { { "--device-reserve-mib=5", "--communicator-reserve-mib=5" },
+      "--device-reserve-mib, --communicator-reserve-mib have no effect without --device cuda\n" },
+    { { "--device-reserve-mib=5", "--device=cpu" },
+      "--device-reserve-mib has no effect without --device cuda\n" },
+    { { "--device-reserve-mib=5", "--communicator-reserve-mib=5", "--device=cuda" }, "" },
+    { { "--device-reserve-mib=5", "--communicator-reserve-mib=5", "--device=auto" }, "" },
     { { "--log-timers-to-tensorboard", "--tensorboard-queue-size=1" },
       "--tensorboard-queue-size, --log-timers-to-tensorboard have no effect without "
       "--tensorboard-dir\n" },
@@ -129,6 +202,11 @@ static const struct {
     { { "--split=9,0,0", "--eval-iters=3", "--start-eval-at-iter=2" },
       "--eval-iters, --start-eval-at-iter have no effect without data for validation or test\n" },
     { { "--split=9,1,0", "--eval-iters=3" }, "" },
+    { { "--split=9,0,0", "--full-validation", "--eval-iters=3" },
+      "--eval-iters, --full-validation have no effect without data for validation or test\n" },
+    { { "--split=9,0,0", "--full-validation", "--eval-iters=0" },
+      "--eval-iters, --full-validation have no effect without data for validation or test\n" },
+    { { "--split=9,1,0", "--full-validation" }, "" },
     { { "--train-data-path=q", "--split=9,1,0" },
       "--split has no effect with --mock-data, --batches or --train-data-path\n" },
     { { "--mock-data", "--eval-iters=3" }, "" },
@@ -152,7 +230,12 @@ static const struct {
     { { EXPERTS, "--moe-per-layer-logging", "--tensorboard-dir=d" }, "" },
     { { "--eod-token-id=3" },
       "--eod-token-id has no effect without --eod-mask-loss, --reset-attention-mask, "
-      "--reset-position-ids or --fim-data\n" },
+      "--reset-position-ids, --fim-data or --mock-data\n" },
+    { { "--mock-data", "--eod-token-id=3" }, "" },
+    { { "--tokenizer-type=NullTokenizer", "--null-tokenizer-eod-id=4" },
+      "--null-tokenizer-eod-id has no effect without --eod-mask-loss, --reset-attention-mask, "
+      "--reset-position-ids, --fim-data or --mock-data\n" },
+    { { "--tokenizer-type=NullTokenizer", "--null-tokenizer-eod-id=4", "--eod-mask-loss" }, "" },
     { { "--eod-token-id=3", "--eod-mask-loss" }, "" },
     { { "--mid-level-dataset-surplus=0.1" },
       "--mid-level-dataset-surplus has no effect without several datasets\n" },
