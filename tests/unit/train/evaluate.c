@@ -154,7 +154,7 @@ static void test_check (void)
         const struct evaluation_config config
             = make (cases[i].interval, cases[i].iters, cases[i].skip_train);
         const struct arg_list given = { word, NULL, 1 }, none = { NULL, NULL, 0 };
-        struct data_config data = { .all = none };
+        struct data_config data = { .all = none, .split = "969,30,1" };
         struct mg_error err = { "" };
         int rc;
 
@@ -170,6 +170,21 @@ static void test_check (void)
     }
 }
 
+static void test_split (void)
+{
+    const struct evaluation_config config = make (5, TRAIN_UNSET, false);
+    struct data_config data = { .all = { word, NULL, 1 }, .split = "1,0,1" };
+    struct mg_error err = { "" };
+
+    ok (evaluate_check (&config, &data, &err) < 0 && errno == EINVAL, "no weight for validation");
+    is_str (err.text, "--eval-interval wants validation data, and --split 1,0,1 gives it none",
+            "is told");
+    data.split = "1,1,0";
+    ok (evaluate_check (&config, &data, &err) == 0, "some weight");
+    data.split = "1,x";
+    ok (evaluate_check (&config, &data, &err) == 0, "what cannot be read is refused elsewhere");
+}
+
 int main (void)
 {
     test_samples ();
@@ -177,5 +192,6 @@ int main (void)
     test_overflow ();
     test_sets ();
     test_check ();
+    test_split ();
     return done_testing ();
 }
