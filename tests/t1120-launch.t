@@ -100,6 +100,13 @@ refused '3 tasks cannot hold tp 2' 1 -n 3 --megatron-tp=2 true
 refused 'megatron-tp' 2 -n 2 --megatron-tp=0 true
 refused 'megatron-tp|MEGATRON_TP' 2 -n 2 --megatron-tp= true
 refused 'num-attention-heads' 1 -n 4 --megatron-tp=4 megatron train --num-layers 2 --hidden-size 6 --num-attention-heads 3
+mkdir fifos
+mkfifo fifos/0.err fifos/1.out
+exec 5<>fifos/1.out # somebody reads
+refused 'fifos/0.err: No such device' 1 -n 2 --output fifos true
+rm fifos/0.err
+refused 'fifos/1.out: there is something that is not a regular file' 1 -n 2 --output fifos true
+exec 5<&-
 refused 'logs/0.out/x: Not a directory' 1 -n 1 --output logs/0.out/x true
 run megatron launch --help
 is "$status" 0 "--help"

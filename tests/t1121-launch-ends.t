@@ -83,6 +83,15 @@ kill -USR1 "$pid"
 ended
 is "$rc:$(grep -c heard usr.out)" "0:2" "SIGUSR1 is passed on"
 
+nohup megatron launch -n 2 sh -c 'echo ready; while [ ! -e over ]; do sleep 0.1; done' >hup.out 2>&1 &
+pid=$!
+wait_until '[ "$(grep -c ready hup.out)" = 2 ]'
+kill -HUP "$pid"
+sleep 0.3
+: >over
+ended
+is "$rc" 0 "nohup keeps SIGHUP from the launcher and its ranks"
+
 # ---- a reader that does not read, a failure after a signal
 mkfifo slow
 megatron launch -n 2 --label sh -c "trap '' INT TERM; yes" >slow 2>/dev/null &

@@ -94,15 +94,23 @@ void launch_output_destroy (struct launch_output *o)
 
 static int open_file (const struct launch_output *o, int rank, int s, struct mg_error *err)
 {
+    struct stat status;
     char path[4200];
     int fd;
 
     if (snprintf (path, sizeof (path), "%s/%d.%s", o->launch->output, rank, s == 0 ? "out" : "err")
         >= (int)sizeof (path))
         return mg_error_set (err, ENAMETOOLONG, "--output: the name is too long");
-    fd = open (path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    // a FIFO would keep this command waiting for a reader
+    fd = open (path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     if (fd < 0)
-        mg_error_set (err, errno, "%s: %s", path, strerror (errno));
+        return mg_error_set (err, errno, "%s: %s", path, strerror (errno));
+    if (fstat (fd, &status) < 0 || !S_ISREG (status.st_mode)) {
+        close (fd);
+        return mg_error_set (err, EINVAL, "%s: there is something that is not a regular file",
+                             path);
+    }
+    fcntl (fd, F_SETFL, 0); // the rank's program gets it
     return fd;
 }
 

@@ -48,6 +48,18 @@ struct run {
 static const int passed_on[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
 enum { NUM_PASSED_ON = sizeof (passed_on) / sizeof (passed_on[0]) };
 
+/* True for a SIGHUP that this process was told to ignore, by nohup.  It is then ignored by the
+ * ranks, too.  A shell's background command ignores SIGINT and SIGQUIT, and must hear them all the
+ * same.
+ */
+static bool is_ignored (int number)
+{
+    struct sigaction action;
+
+    return number == SIGHUP && sigaction (number, NULL, &action) == 0
+           && action.sa_handler == SIG_IGN;
+}
+
 /* --- the watcher --- */
 
 /* The main function of the watcher.  It reads numbers: g when group g has begun, -g when it has
@@ -106,7 +118,9 @@ static void notify_watcher (const struct run *run, pid_t number)
 /* Become rank 'rank'.  Does not return; what fails is written to 'fd'. */
 static void __attribute__ ((noreturn)) become_rank (struct run *run, int rank, int fd)
 {
-    int null = rank > 0 || isatty (0) ? open ("/dev/null", O_RDONLY) : -1, number;
+    int null = rank > 0 || isatty (0) ? open ("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
+    int number;
+
 
     setpgid (0, 0);
     prctl (PR_SET_PDEATHSIG, SIGKILL);
@@ -117,8 +131,10 @@ static void __attribute__ ((noreturn)) become_rank (struct run *run, int rank, i
     if ((null >= 0 && dup2 (null, 0) < 0) || launch_output_attach (run->output, rank) < 0
         || launch_settle (&run->place) < 0)
         goto error;
-    for (int i = 0; i < NUM_PASSED_ON; i++)
-        signal (passed_on[i], SIG_DFL);
+    for (int i = 0; i < NUM_PASSED_ON; i++) {
+        if (!is_ignored (passed_on[i]))
+            signal (passed_on[i], SIG_DFL);
+    }
     signal (SIGPIPE, SIG_DFL);
     signal (SIGXFSZ, SIG_DFL);
     signal (SIGBUS, SIG_DFL);
@@ -302,8 +318,10 @@ static int prepare (struct run *run, struct mg_error *err)
 
     sigemptyset (&mask);
     sigaddset (&mask, SIGCHLD);
-    for (int i = 0; i < NUM_PASSED_ON; i++)
-        sigaddset (&mask, passed_on[i]);
+    for (int i = 0; i < NUM_PASSED_ON; i++) {
+        if (!is_ignored (passed_on[i]))
+            sigaddset (&mask, passed_on[i]);
+    }
     sigprocmask (SIG_BLOCK, &mask, &run->before);
     if (getrandom (random, sizeof (random), 0) != sizeof (random)
         || (run->place.port = launch_find_port ()) < 0

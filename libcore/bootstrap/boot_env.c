@@ -26,6 +26,7 @@ enum {
     SIZE_MAX_RANKS = 1 << 16,
     RETRY_MS = 50,
     ANSWER_SECONDS = 4, /* that rank 0 has to name what is missing, after the timeout */
+    HERE_SECONDS = 2,   /* the same, as long as it has not come to the call */
 };
 
 struct env {
@@ -196,20 +197,72 @@ static int try_connect (struct env *e, const struct timespec *deadline)
 }
 
 /* Connect, again and again until rank 0 listens: it often does a few milliseconds later. */
-static int connect_hub (struct env *e, struct mg_error *err)
+static int connect_hub (struct env *e, const struct timespec *deadline, struct mg_error *err)
 {
-    struct timespec deadline = timed_deadline (e->timeout);
     int last, ms = 1;
 
     do {
-        if ((last = try_connect (e, &deadline)) == 0)
+        if ((last = try_connect (e, deadline)) == 0)
             return 0;
         poll (NULL, 0, ms);
         ms = 2 * ms < RETRY_MS ? 2 * ms : RETRY_MS;
-    } while (env_left_ms (&deadline) > 0);
+    } while (env_left_ms (deadline) > 0);
     return mg_error_set (err, ETIMEDOUT, "bootstrap env: rank 0 at %.80s port %.10s has not come "
                          "within %g s: %s", getenv ("MASTER_ADDR"), getenv ("MASTER_PORT"),
                          e->timeout, strerror (last));
+}
+
+/* Say who this rank is, and get the challenge of rank 0.  NULL and a text on failure; *again: the
+ * connection was closed before rank 0 said anything.
+ */
+static struct env_challenge *greet_hub (struct env *e, const struct env_hello *hello,
+                                        const struct timespec *deadline, bool *again,
+                                        struct mg_error *err)
+{
+    struct pollfd p = { .fd = e->fd, .events = POLLIN };
+    size_t len;
+    char byte;
+
+    *again = false;
+    if (env_send (e->fd, ENV_HELLO, hello, sizeof (*hello), deadline) < 0) {
+        *again = errno == ECONNRESET;
+        lose_hub (e, errno, err);
+        return NULL;
+    }
+    if (poll (&p, 1, env_left_ms (deadline)) > 0) {
+        ssize_t got = recv (e->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+        *again = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+    }
+    if (*again) {
+        lose_hub (e, ECONNRESET, err);
+        return NULL;
+    }
+    return next_body (e, ENV_CHALLENGE, sizeof (struct env_challenge), &len, deadline, err);
+}
+
+/* Connect and greet, again if rank 0 closes the connection at once, as it does if strangers take
+ * all of its places.
+ */
+static struct env_challenge *find_hub (struct env *e, const struct env_hello *hello,
+                                       struct timespec *deadline, struct mg_error *err)
+{
+    const struct timespec last = timed_deadline (e->timeout);
+    struct env_challenge *challenge;
+    bool again = false;
+
+    do {
+        if (again) {
+            close (e->fd);
+            e->fd = -1;
+            poll (NULL, 0, RETRY_MS);
+        }
+        if (connect_hub (e, &last, err) < 0)
+            return NULL;
+        *deadline = timed_deadline (e->timeout);
+        challenge = greet_hub (e, hello, deadline, &again, err);
+    } while (!challenge && again && env_left_ms (&last) > 0);
+    return challenge;
 }
 
 /* Prove to each other that both know the token. */
@@ -221,16 +274,9 @@ static int join_hub (struct env *e, struct mg_error *err)
     struct env_proof proof;
     uint8_t mac[SHA256_SIZE];
     bool same;
-    size_t len;
 
-    if (connect_hub (e, err) < 0)
-        return -1;
-    deadline = timed_deadline (e->timeout);
-    if (env_random (hello.nonce, sizeof (hello.nonce), err) < 0)
-        return -1;
-    if (env_send (e->fd, ENV_HELLO, &hello, sizeof (hello), &deadline) < 0)
-        return lose_hub (e, errno, err);
-    if (!(challenge = next_body (e, ENV_CHALLENGE, sizeof (*challenge), &len, &deadline, err)))
+    if (env_random (hello.nonce, sizeof (hello.nonce), err) < 0
+        || !(challenge = find_hub (e, &hello, &deadline, err)))
         return -1;
     env_prove (e->token, "hub", &hello, challenge->nonce, mac);
     same = env_is_same (mac, challenge->mac);
@@ -275,7 +321,8 @@ static int cut_answer (struct env *e, char *answer, size_t len, struct mg_error 
 static char *ask_hub (struct env *e, const void *data, size_t len, size_t *answer_len,
                       struct mg_error *err)
 {
-    struct timespec deadline = timed_deadline (e->timeout);
+    // a rank that has not come to the start is named by rank 0, at its deadline
+    struct timespec deadline = timed_deadline (e->timeout + HERE_SECONDS);
     size_t empty;
     void *here;
 

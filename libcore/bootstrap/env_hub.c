@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "libcore/base/timed.h"
@@ -21,10 +22,14 @@
 enum {
     BACKLOG = 4096,
     STRANGERS_MAX = 256, /* connections at a time that have not proved anything yet */
+    STRANGERS_MIN = 8,
     STRANGER_SECONDS = 10,
+    CROWDED_SECONDS = 1, /* for each connection while no other one can be accepted */
+    FILES_SPARE = 64,    /* descriptors for the rest of the program */
     TELL_SECONDS = 2, /* to send the reason of a failure to all ranks */
     NAMED_MAX = 8,
     PAUSE_MS = 20,
+    LOOK_MS = 200, /* until strangers that say nothing are looked for */
 };
 
 enum state { SAYS_HELLO, PROVES, BELONGS };
@@ -33,7 +38,7 @@ enum state { SAYS_HELLO, PROVES, BELONGS };
 struct peer {
     int fd; /* -1: none */
     enum state state;
-    struct timespec deadline; /* of a connection that has not proved anything */
+    struct timespec deadline, crowded; /* of a connection that has not proved anything */
     struct env_header header;
     size_t have; /* bytes of the header and the body */
     char *body;  /* [header.len], once the header is whole */
@@ -46,8 +51,9 @@ struct env_hub {
     int fd, size;
     char *token;
     struct peer *rank;     /* [size] those that belong; 0 is not used */
-    struct peer *stranger; /* [STRANGERS_MAX] */
-    struct pollfd *polls;  /* [size + STRANGERS_MAX + 1] */
+    int max_strangers;
+    struct peer *stranger; /* [max_strangers] */
+    struct pollfd *polls;  /* [size + max_strangers + 1] */
     int strangers, wrong_tokens; /* that have come and gone */
     char last_stranger[80];
 };
@@ -66,7 +72,7 @@ void env_hub_destroy (struct env_hub *hub)
         return;
     for (int i = 0; hub->rank && i < hub->size; i++)
         close_peer (&hub->rank[i]);
-    for (int i = 0; hub->stranger && i < STRANGERS_MAX; i++)
+    for (int i = 0; hub->stranger && i < hub->max_strangers; i++)
         close_peer (&hub->stranger[i]);
     if (hub->fd >= 0)
         close (hub->fd);
@@ -93,24 +99,50 @@ static int open_listener (const struct sockaddr *address, socklen_t len, struct 
     return -1;
 }
 
+/* Each rank takes a descriptor of this process.  Raise the limit if it is too low for them.
+ * Returns the number of strangers for which descriptors are left, or -1 and a text.
+ */
+static int make_room (int size, struct mg_error *err)
+{
+    struct rlimit files;
+    rlim_t want = (rlim_t)size + FILES_SPARE + STRANGERS_MIN, all = want + STRANGERS_MAX;
+
+    if (getrlimit (RLIMIT_NOFILE, &files) < 0)
+        return mg_error_set (err, errno, "bootstrap env: no limit of open files: %s",
+                             strerror (errno));
+    if (files.rlim_cur < all && files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max < all ? files.rlim_max : all;
+        setrlimit (RLIMIT_NOFILE, &files);
+    }
+    if (files.rlim_cur < want)
+        return mg_error_set (err, EMFILE, "bootstrap env: rank 0 may open %llu files (ulimit -n), "
+                             "and needs %llu for %d ranks", (unsigned long long)files.rlim_cur,
+                             (unsigned long long)want, size);
+    return files.rlim_cur < all ? (int)(files.rlim_cur - want) + STRANGERS_MIN : STRANGERS_MAX;
+}
+
 struct env_hub *env_hub_create (const struct sockaddr *address, socklen_t len, int size,
                                 const char *token, struct mg_error *err)
 {
-    struct env_hub *hub = calloc (1, sizeof (*hub));
+    struct env_hub *hub;
+    int strangers = make_room (size, err);
 
-    if (hub)
+    if (strangers < 0)
+        return NULL;
+    if ((hub = calloc (1, sizeof (*hub))))
         hub->fd = -1;
     if (!hub || !(hub->rank = calloc ((size_t)size, sizeof (*hub->rank)))
-        || !(hub->stranger = calloc (STRANGERS_MAX, sizeof (*hub->stranger)))
-        || !(hub->polls = calloc ((size_t)size + STRANGERS_MAX + 1, sizeof (*hub->polls)))
+        || !(hub->stranger = calloc ((size_t)strangers, sizeof (*hub->stranger)))
+        || !(hub->polls = calloc ((size_t)(size + strangers) + 1, sizeof (*hub->polls)))
         || !(hub->token = strdup (token))) {
         mg_error_set (err, ENOMEM, "bootstrap env: out of memory for %d ranks", size);
         goto error;
     }
     hub->size = size;
+    hub->max_strangers = strangers;
     for (int i = 0; i < size; i++)
         hub->rank[i].fd = -1;
-    for (int i = 0; i < STRANGERS_MAX; i++)
+    for (int i = 0; i < strangers; i++)
         hub->stranger[i].fd = -1;
     if ((hub->fd = open_listener (address, len, err)) >= 0)
         return hub;
@@ -130,8 +162,9 @@ static void drain (const struct peer *p, const struct timespec *deadline)
 
     do
         got = recv (p->fd, unread, sizeof (unread), MSG_DONTWAIT);
-    while (got > 0 || (got < 0 && errno == EAGAIN
-                       && poll (&wait, 1, env_left_ms (deadline)) > 0));
+    while (env_left_ms (deadline) > 0
+           && (got > 0 || (got < 0 && errno == EAGAIN
+                           && poll (&wait, 1, env_left_ms (deadline)) > 0)));
 }
 
 /* Send the reason to 'n' connections, then drain them: a connection that is closed with unread
@@ -215,29 +248,34 @@ static void next_frame (struct peer *p)
 
 /* --- the start --- */
 
-static void accept_peer (struct env_hub *hub)
+/* A place for another connection; NULL: there is none. */
+static struct peer *find_place (struct env_hub *hub)
+{
+    for (int i = 0; i < hub->max_strangers; i++) {
+        if (hub->stranger[i].fd < 0)
+            return &hub->stranger[i];
+    }
+    return NULL;
+}
+
+static void accept_peer (struct env_hub *hub, struct peer *p)
 {
     struct sockaddr_storage address;
     socklen_t len = sizeof (address);
     int fd = accept4 (hub->fd, (struct sockaddr *)&address, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-    for (int i = 0; fd >= 0 && i < STRANGERS_MAX; i++) {
-        struct peer *p = &hub->stranger[i];
-
-        if (p->fd >= 0)
-            continue;
-        env_set_nodelay (fd);
-        *p = (struct peer){ .fd = fd, .state = SAYS_HELLO,
-                            .deadline = timed_deadline (STRANGER_SECONDS) };
-        if (getnameinfo ((struct sockaddr *)&address, len, p->from, sizeof (p->from), NULL, 0,
-                         NI_NUMERICHOST) != 0)
-            snprintf (p->from, sizeof (p->from), "an unknown address");
+    if (fd < 0) {
+        if (errno != EAGAIN)
+            poll (NULL, 0, PAUSE_MS); // no descriptor is free, say: the listener stays readable
         return;
     }
-    if (fd >= 0)
-        close (fd); // it tries again
-    else if (errno != EAGAIN)
-        poll (NULL, 0, PAUSE_MS); // no descriptor is free, say: the listener stays readable
+    env_set_nodelay (fd);
+    *p = (struct peer){ .fd = fd, .state = SAYS_HELLO,
+                        .deadline = timed_deadline (STRANGER_SECONDS),
+                        .crowded = timed_deadline (CROWDED_SECONDS) };
+    if (getnameinfo ((struct sockaddr *)&address, len, p->from, sizeof (p->from), NULL, 0,
+                     NI_NUMERICHOST) != 0)
+        snprintf (p->from, sizeof (p->from), "an unknown address");
 }
 
 static void drop_stranger (struct env_hub *hub, struct peer *p, bool wrong_token)
@@ -262,6 +300,7 @@ static int refuse_hello (struct env_hub *hub, struct peer *p, struct mg_error *e
         mg_error_set (err, EINVAL, "bootstrap env: rank %u is there twice: from %s and from %s",
                       h->rank, hub->rank[h->rank].from, p->from);
     send_failure (p, 1, EINVAL, err->text);
+    errno = EINVAL;
     return -1;
 }
 
@@ -345,15 +384,41 @@ static int refuse_meeting (const struct env_hub *hub, double seconds, struct mg_
     return refuse_missing (hub, false, seconds, others, err);
 }
 
-/* Wait for news of the listener and of strangers. */
-static int poll_strangers (struct env_hub *hub, int ms)
+/* Wait for news of strangers and, if there is a place for another one, of the listener.  Returns
+ * true for news of the listener.
+ */
+static bool poll_strangers (struct env_hub *hub, bool place, int ms)
 {
     int n = 0;
 
-    hub->polls[n++] = (struct pollfd){ .fd = hub->fd, .events = POLLIN };
-    for (int i = 0; i < STRANGERS_MAX; i++)
-        hub->polls[n++] = (struct pollfd){ .fd = hub->stranger[i].fd, .events = POLLIN };
-    return poll (hub->polls, (nfds_t)n, ms);
+    // no entry without a descriptor: poll() takes no more entries than a process may open files
+    if (place)
+        hub->polls[n++] = (struct pollfd){ .fd = hub->fd, .events = POLLIN };
+    for (int i = 0; i < hub->max_strangers; i++) {
+        if (hub->stranger[i].fd >= 0)
+            hub->polls[n++] = (struct pollfd){ .fd = hub->stranger[i].fd, .events = POLLIN };
+    }
+    if (poll (hub->polls, (nfds_t)n, ms) < 0 && errno != EINTR)
+        poll (NULL, 0, PAUSE_MS);
+    return place && hub->polls[0].revents;
+}
+
+/* Read what strangers have sent.  One that says nothing has to go, sooner if it is 'crowded': those
+ * that come later wait in the listener until there is a place.
+ */
+static int read_strangers (struct env_hub *hub, bool crowded, struct mg_error *err)
+{
+    for (int i = 0; i < hub->max_strangers; i++) {
+        struct peer *p = &hub->stranger[i];
+        int rc = p->fd < 0 ? 0 : read_frame (p);
+
+        if (rc > 0 && read_stranger (hub, p, err) < 0)
+            return fail_all (hub, err);
+        if (rc < 0
+            || (p->fd >= 0 && env_left_ms (crowded ? &p->crowded : &p->deadline) == 0))
+            drop_stranger (hub, p, false);
+    }
+    return 0;
 }
 
 int env_hub_meet (struct env_hub *hub, double seconds, struct mg_error *err)
@@ -362,26 +427,20 @@ int env_hub_meet (struct env_hub *hub, double seconds, struct mg_error *err)
     int left = hub->size - 1;
 
     while (left > 0) {
+        struct peer *place = find_place (hub);
         int ms = env_left_ms (&deadline);
 
         if (ms == 0)
             return refuse_meeting (hub, seconds, err);
-        if (poll_strangers (hub, ms < 1000 ? ms : 1000) > 0 && hub->polls[0].revents)
-            accept_peer (hub);
-        for (int i = 0; i < STRANGERS_MAX; i++) {
-            struct peer *p = &hub->stranger[i];
-            int rc = p->fd < 0 ? 0 : read_frame (p);
-
-            if (rc < 0 || (p->fd >= 0 && env_left_ms (&p->deadline) == 0))
-                drop_stranger (hub, p, false);
-            else if (rc > 0 && read_stranger (hub, p, err) < 0)
-                return fail_all (hub, err);
-        }
+        if (poll_strangers (hub, place, ms < LOOK_MS ? ms : LOOK_MS))
+            accept_peer (hub, place);
+        if (read_strangers (hub, !place, err) < 0)
+            return -1;
         left = 0;
         for (int r = 1; r < hub->size; r++)
             left += hub->rank[r].fd < 0;
     }
-    for (int i = 0; i < STRANGERS_MAX; i++)
+    for (int i = 0; i < hub->max_strangers; i++)
         close_peer (&hub->stranger[i]);
     close (hub->fd); // nobody else belongs to the job
     hub->fd = -1;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -205,6 +206,14 @@ static void test_missing (void)
     all = make_ranks (2);
     start_rank (&all, 1, meets, NULL);
     has (text_of (&all, 0), "has not come within 3 s: Connection refused", "no hub");
+    // these wait for rank 0 at the time at which it gives up
+    timeout = 1;
+    all = make_ranks (8);
+    for (int r = 7; r-- > 0;)
+        start_rank (&all, r, meets, NULL);
+    for (int r = 0; r < 7; r++)
+        is_str (text_of (&all, r), "bootstrap env: rank 7 of 8 has not come within 1 s",
+                "rank %d names rank 7", 6 - r);
     timeout = 20;
 }
 
@@ -247,33 +256,104 @@ static void test_wrong (void)
     is_str (text_of (&all, 1), "bootstrap env: rank 0 has ended", "is named");
 }
 
+/* A connection to rank 0, once it listens.  -1: it does not. */
+static int connect_to (int port)
+{
+    struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons ((uint16_t)port) };
+
+    a.sin_addr.s_addr = htonl (INADDR_LOOPBACK);
+    for (int tries = 0; tries < 2000; tries++) {
+        int fd = socket (AF_INET, SOCK_STREAM, 0);
+
+        if (connect (fd, (struct sockaddr *)&a, sizeof (a)) == 0)
+            return fd;
+        close (fd);
+        usleep (10000);
+    }
+    return -1;
+}
+
 /* Connections of others do not hold the ranks up. */
 static void test_strangers (void)
 {
     static const char garbage[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     struct ranks all = make_ranks (3);
-    struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons ((uint16_t)all.port) };
-    int silent, loud, tries = 0;
+    int silent, loud;
 
-    a.sin_addr.s_addr = htonl (INADDR_LOOPBACK);
     start_rank (&all, 0, meets, NULL);
-    do {
-        silent = socket (AF_INET, SOCK_STREAM, 0);
-        if (connect (silent, (struct sockaddr *)&a, sizeof (a)) == 0)
-            break;
-        close (silent);
-        silent = -1;
-        usleep (10000);
-    } while (tries++ < 2000);
-    loud = socket (AF_INET, SOCK_STREAM, 0);
-    ok (silent >= 0 && connect (loud, (struct sockaddr *)&a, sizeof (a)) == 0
-            && send (loud, garbage, sizeof (garbage), MSG_NOSIGNAL) > 0, "strangers come first");
+    silent = connect_to (all.port);
+    loud = connect_to (all.port);
+    ok (silent >= 0 && loud >= 0 && send (loud, garbage, sizeof (garbage), MSG_NOSIGNAL) > 0,
+        "strangers come first");
     start_rank (&all, 1, meets, NULL);
     start_rank (&all, 2, meets, NULL);
     for (int r = 0; r < 3; r++)
         has (text_of (&all, r), ": 9", "a rank beside strangers");
     close (silent);
     close (loud);
+}
+
+/* More strangers than rank 0 listens to at a time, all of which say nothing. */
+static void test_crowd (void)
+{
+    enum { CROWD = 400 };
+    struct ranks all = make_ranks (3);
+    int fd[CROWD], there = 0;
+
+    start_rank (&all, 0, meets, NULL);
+    for (int i = 0; i < CROWD; i++)
+        there += (fd[i] = connect_to (all.port)) >= 0;
+    is_int (there, CROWD, "many strangers");
+    start_rank (&all, 1, meets, NULL);
+    start_rank (&all, 2, meets, NULL);
+    for (int r = 0; r < 3; r++)
+        has (text_of (&all, r), ": 9", "a rank behind them");
+    for (int i = 0; i < CROWD; i++)
+        close (fd[i]);
+}
+
+static void limit_files (rlim_t soft, rlim_t hard)
+{
+    const struct rlimit files = { soft, hard };
+
+    setrlimit (RLIMIT_NOFILE, &files);
+}
+
+static void meets_with_few_files (FILE *out)
+{
+    limit_files (90, 90);
+    meets (out);
+}
+
+static void meets_with_low_limit (FILE *out)
+{
+    limit_files (20, 1000);
+    meets (out);
+}
+
+static void meets_with_too_few_files (FILE *out)
+{
+    limit_files (70, 70);
+    meets (out);
+}
+
+/* Rank 0 needs a descriptor for each rank. */
+static void test_files (void)
+{
+    rank_f *const does[] = { meets_with_few_files, meets_with_low_limit };
+    struct ranks all;
+
+    for (size_t i = 0; i < sizeof (does) / sizeof (does[0]); i++) {
+        all = make_ranks (5);
+        for (int r = 0; r < 5; r++)
+            start_rank (&all, r, does[i], NULL);
+        for (int r = 0; r < 5; r++)
+            has (text_of (&all, r), ": 15", "a low limit of open files");
+    }
+    all = make_ranks (3);
+    start_rank (&all, 0, meets_with_too_few_files, NULL);
+    is_str (text_of (&all, 0), "bootstrap env: rank 0 may open 70 files (ulimit -n), and needs 75 "
+            "for 3 ranks", "a limit that is too low is named");
 }
 
 /* --- variables --- */
@@ -319,6 +399,8 @@ int main (void)
     test_missing ();
     test_wrong ();
     test_strangers ();
+    test_crowd ();
+    test_files ();
     test_badparam ();
     return done_testing ();
 }
