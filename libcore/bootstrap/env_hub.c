@@ -24,7 +24,7 @@ enum {
     STRANGERS_MAX = 256, /* connections at a time that have not proved anything yet */
     STRANGERS_MIN = 8,
     STRANGER_SECONDS = 10,
-    CROWDED_SECONDS = 1, /* for each connection while no other one can be accepted */
+    CROWDED_SECONDS = 1, /* to say something while no other connection can be accepted */
     FILES_SPARE = 64,    /* descriptors for the rest of the program */
     TELL_SECONDS = 2, /* to send the reason of a failure to all ranks */
     NAMED_MAX = 8,
@@ -403,8 +403,16 @@ static bool poll_strangers (struct env_hub *hub, bool place, int ms)
     return place && hub->polls[0].revents;
 }
 
-/* Read what strangers have sent.  One that says nothing has to go, sooner if it is 'crowded': those
- * that come later wait in the listener until there is a place.
+static bool is_late (const struct peer *p, bool crowded)
+{
+    bool silent = p->state == SAYS_HELLO;
+
+    return env_left_ms (crowded && silent ? &p->crowded : &p->deadline) == 0;
+}
+
+/* Read what strangers have sent, and drop those whose time is over.  If it is 'crowded', those that
+ * come later wait in the listener until there is a place, and one that has said nothing has less
+ * time.  A rank that is dropped so early tries again.
  */
 static int read_strangers (struct env_hub *hub, bool crowded, struct mg_error *err)
 {
@@ -414,8 +422,7 @@ static int read_strangers (struct env_hub *hub, bool crowded, struct mg_error *e
 
         if (rc > 0 && read_stranger (hub, p, err) < 0)
             return fail_all (hub, err);
-        if (rc < 0
-            || (p->fd >= 0 && env_left_ms (crowded ? &p->crowded : &p->deadline) == 0))
+        if (rc < 0 || (p->fd >= 0 && is_late (p, crowded)))
             drop_stranger (hub, p, false);
     }
     return 0;
