@@ -121,7 +121,6 @@ static void __attribute__ ((noreturn)) become_rank (struct run *run, int rank, i
     int null = rank > 0 || isatty (0) ? open ("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
     int number;
 
-
     setpgid (0, 0);
     prctl (PR_SET_PDEATHSIG, SIGKILL);
     if (getppid () != run->self) // the launcher ended before prctl()

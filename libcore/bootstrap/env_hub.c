@@ -38,7 +38,8 @@ enum state { SAYS_HELLO, PROVES, BELONGS };
 struct peer {
     int fd; /* -1: none */
     enum state state;
-    struct timespec deadline, crowded; /* of a connection that has not proved anything */
+    struct timespec deadline; /* of a connection that has not proved anything */
+    struct timespec crowded;  /* of one that has said nothing, if there is no place for another */
     struct env_header header;
     size_t have; /* bytes of the header and the body */
     char *body;  /* [header.len], once the header is whole */
