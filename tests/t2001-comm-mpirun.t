@@ -52,7 +52,7 @@ run mpi_run 5 "$ends" abort
 is "$status" 86 "an abort gives its exit code, stuck calls or not"
 is "$(grep -c 'rank 4 ends the job' <<<"$err")" 1 "and its message"
 is "$(left)" "" "and no process is left"
-seconds=$(($(patience 3000) / 1000)) # that ranks may be apart when they start
+seconds=$(apart_seconds 3000) # that ranks may be apart when they start
 run mpi_run 5 "$ends" deadline $seconds
 is "$status" 3 "a rank that does not come ends the job"
 like "$err" "rank [1-4]: all-reduce of 4096 float32 on world waited $seconds s" "naming what waited"

@@ -53,7 +53,7 @@ for mode in kill exit; do
     said=$(sed -n '/^megatron: /,$p' <<<"$err")
     reported $mode "died"
 done
-seconds=$(($(patience 3000) / 1000)) # that ranks may be apart when they start
+seconds=$(apart_seconds 3000) # that ranks may be apart when they start
 run mpi_run 4 ./job stop $seconds report
 said=$(cat report.*)
 reported stop "does not answer: it is stopped, or its node is lost"

@@ -35,7 +35,7 @@ is "$status" 86 "an abort gives its exit code, stuck calls or not"
 ok "[ $took -lt $(patience 20000) ]" "at once: $took ms"
 is "$(grep -c 'rank 7 ends the job' <<<"$err")" 1 "and its message"
 is "$(left)" "" "and no process is left"
-seconds=$(($(patience 3000) / 1000)) # that ranks may be apart when they start
+seconds=$(apart_seconds 3000) # that ranks may be apart when they start
 run "${step[@]}" "$ends" deadline $seconds
 is "$status" 3 "a rank that does not come ends the step"
 like "$err" "rank [1-7]: all-reduce of 4096 float32 on world waited $seconds s" "naming what waited"

@@ -10,7 +10,7 @@ ends=$MG_BUILDDIR/tests/unit/job/ends.t
 [ -x "$ends" ] || skip_all "$ends is not built (make check builds it)"
 slurm_start 4
 
-seconds=$(($(patience 3000) / 1000)) # that ranks may be apart when they start
+seconds=$(apart_seconds 3000) # that ranks may be apart when they start
 for how in 'kill -STOP $$' 'exit 0'; do
     run srun -Q --mpi=pmix -w n0,n1 --ntasks-per-node=2 sh -c \
         "[ \$SLURM_PROCID != 3 ] || $how; exec \"\$1\" late $seconds" - "$ends"

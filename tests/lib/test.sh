@@ -87,6 +87,14 @@ patience() {
         print int (ms * (slow > 1000 ? slow / 1000 : 1)) }' /proc/loadavg
 }
 
+# apart_seconds MS: as patience, in seconds, but 20 at most: so long may ranks be apart when they start,
+# and a test waits that long for each that never comes.
+apart_seconds() {
+    local ms
+    ms=$(patience "$1")
+    echo $((ms < 20000 ? ms / 1000 : 20))
+}
+
 # wait_until 'COMMAND' [PID]: until this is true, by polling, which takes a third of a processor or
 # less.  False, and told, where PID has ended without it, or after minutes, which no machine takes.
 wait_until() {

@@ -149,3 +149,15 @@ same_experts() {
     said=$("$MG_SRCDIR/tests/lib/experts-diff" "$1" "$2" 1e-5 ${4:+"$4"} 2>&1) || rc=$?
     is "$rc" 0 "$3: ${said##*$'\n'}" || diag "$said"
 }
+
+# run_planned NAME N ARGUMENT...: the command of the array base trains on N ranks; what is planned is
+# allocated.
+run_planned() {
+    local name=$1 n=$2
+    shift 2
+    train "$name" ranks_run "$n" "${base[@]}" "$@"
+    is "$status" 0 "$name runs" || return 0
+    is "$(sed -n 's/.* planned: \([0-9]*\) | allocated: \([0-9]*\) |.*/\1 \2/p' <<<"$out" \
+        | awk '$1 == $2 && $1 > 0' | wc -l)" "$(grep -c '^ memory plan' <<<"$out")" \
+        "$name: what is planned is allocated"
+}
