@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -312,11 +313,11 @@ static void test_crowd (void)
         close (fd[i]);
 }
 
-static void limit_files (rlim_t soft, rlim_t hard)
+static bool limit_files (rlim_t soft, rlim_t hard)
 {
     const struct rlimit files = { soft, hard };
 
-    setrlimit (RLIMIT_NOFILE, &files);
+    return setrlimit (RLIMIT_NOFILE, &files) == 0;
 }
 
 static void meets_with_few_files (FILE *out)
@@ -333,8 +334,10 @@ static void meets_with_low_limit (FILE *out)
 
 static void meets_with_too_few_files (FILE *out)
 {
-    limit_files (70, 70);
-    meets (out);
+    if (limit_files (70, 70))
+        meets (out);
+    else
+        fprintf (out, "no limit");
 }
 
 /* Rank 0 needs a descriptor for each rank. */
@@ -342,6 +345,7 @@ static void test_files (void)
 {
     rank_f *const does[] = { meets_with_few_files, meets_with_low_limit };
     struct ranks all;
+    const char *text;
 
     for (size_t i = 0; i < sizeof (does) / sizeof (does[0]); i++) {
         all = make_ranks (5);
@@ -352,8 +356,12 @@ static void test_files (void)
     }
     all = make_ranks (3);
     start_rank (&all, 0, meets_with_too_few_files, NULL);
-    is_str (text_of (&all, 0), "bootstrap env: rank 0 may open 70 files (ulimit -n), and needs 75 "
-            "for 3 ranks", "a limit that is too low is named");
+    text = text_of (&all, 0);
+    if (strcmp (text, "no limit") == 0)
+        skip (1, "valgrind sets no hard limit");
+    else
+        is_str (text, "bootstrap env: rank 0 may open 70 files (ulimit -n), and needs 75 for 3 "
+                "ranks", "a limit that is too low is named");
 }
 
 /* --- variables --- */
