@@ -8,14 +8,7 @@
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 ranks_need
-tokenized_text 40
-base=(megatron train "${experts_sizes[@]}" --tokenizer-type ByteLevel
-      --data-path text_text_document --split 90,10,0 --micro-batch-size 1 --global-batch-size 8
-      --train-iters 4 --lr 2e-3 --lr-decay-style constant --adam-eps 1e-6 --eval-iters 0)
-router=("${experts_router[@]}" --moe-z-loss-coeff 1e-2)
-a2a=(--moe-token-dispatcher-type alltoall)
-split=(--tensor-model-parallel-size 2 --sequence-parallel --context-parallel-size 2)
-bound=--moe-expert-rank-capacity-factor
+experts_runs
 
 # ---- bits
 layout=("${router[@]}" "${a2a[@]}" "${split[@]}" --expert-tensor-parallel-size 2

@@ -1,20 +1,13 @@
 #!/bin/bash
 # Layers with experts: routings at their extremes, and other types, with never a byte beyond the plan.
-# MG_LONG=1: all four layouts, and both types of 16 and 8 bits; else one of each, drawn.
+# MG_LONG=1: each routing on four layouts and with two types; else on one and with one, drawn.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 ranks_need
 seed_draws
-tokenized_text 40
-base=(megatron train "${experts_sizes[@]}" --tokenizer-type ByteLevel
-      --data-path text_text_document --split 90,10,0 --micro-batch-size 1 --global-batch-size 8
-      --train-iters 4 --lr 2e-3 --lr-decay-style constant --adam-eps 1e-6 --eval-iters 0)
-router=("${experts_router[@]}" --moe-z-loss-coeff 1e-2)
-a2a=(--moe-token-dispatcher-type alltoall)
-split=(--tensor-model-parallel-size 2 --sequence-parallel --context-parallel-size 2)
-bound=--moe-expert-rank-capacity-factor
+experts_runs
 
 # ---- routings at their extremes: biases that choose before any score does
 plain=(--swiglu --disable-bias-linear --moe-router-score-function sigmoid

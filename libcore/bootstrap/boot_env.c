@@ -241,8 +241,8 @@ static struct env_challenge *greet_hub (struct env *e, const struct env_hello *h
     return next_body (e, ENV_CHALLENGE, sizeof (struct env_challenge), &len, deadline, err);
 }
 
-/* Connect and greet, again if rank 0 closes the connection at once, as it does if strangers take
- * all of its places.
+/* Connect and greet.  Try again if rank 0 closes the connection before it says anything, as it may
+ * while strangers take all of its places.
  */
 static struct env_challenge *find_hub (struct env *e, const struct env_hello *hello,
                                        struct timespec *deadline, struct mg_error *err)

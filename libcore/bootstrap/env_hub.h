@@ -10,7 +10,8 @@
 struct env_hub;
 
 /* Listen at an address, for ranks 1 to size - 1.  'token' is "" if there is none, and is copied.
- * NULL and a text on failure.
+ * Each rank takes a descriptor: the soft limit of open files of this process is raised if it is too
+ * low.  NULL and a text on failure, also if the hard limit is too low.
  */
 struct env_hub *env_hub_create (const struct sockaddr *address, socklen_t len, int size,
                                 const char *token, struct mg_error *err);

@@ -229,8 +229,8 @@ static int check_wd (const struct lr_config *c, struct mg_error *err)
     if (!(c->wd_start >= 0.0) || !isfinite (c->wd_end) || !(c->wd_end >= c->wd_start))
         return mg_error_set (err, EINVAL,
                              "weight decay: from %g to %g (--start-weight-decay and "
-                             "--end-weight-decay), want both finite, not negative and in rising "
-                             "order",
+                             "--end-weight-decay), want both finite, not negative, and the "
+                             "second not below the first",
                              c->wd_start, c->wd_end);
     if (c->wd_style == WD_CONSTANT && c->wd_start != c->wd_end)
         return mg_error_set (err, EINVAL,

@@ -150,6 +150,19 @@ same_experts() {
     is "$rc" 0 "$3: ${said##*$'\n'}" || diag "$said"
 }
 
+# experts_runs: a text, and arrays with the arguments of runs with experts: base is the command, router
+# what routers have, a2a and split are layouts; bound is the argument that limits a rank's rows.
+experts_runs() {
+    tokenized_text 40
+    base=(megatron train "${experts_sizes[@]}" --tokenizer-type ByteLevel
+          --data-path text_text_document --split 90,10,0 --micro-batch-size 1 --global-batch-size 8
+          --train-iters 4 --lr 2e-3 --lr-decay-style constant --adam-eps 1e-6 --eval-iters 0)
+    router=("${experts_router[@]}" --moe-z-loss-coeff 1e-2)
+    a2a=(--moe-token-dispatcher-type alltoall)
+    split=(--tensor-model-parallel-size 2 --sequence-parallel --context-parallel-size 2)
+    bound=--moe-expert-rank-capacity-factor
+}
+
 # run_planned NAME N ARGUMENT...: the command of the array base trains on N ranks; what is planned is
 # allocated.
 run_planned() {

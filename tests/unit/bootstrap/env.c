@@ -294,7 +294,7 @@ static void test_strangers (void)
     close (loud);
 }
 
-/* More strangers than rank 0 listens to at a time, all of which say nothing. */
+/* Strangers take all places of rank 0, and say nothing. */
 static void test_crowd (void)
 {
     enum { CROWD = 400 };

@@ -1,4 +1,4 @@
-/* gemm_large - products of which each thread computes a share */
+/* gemm_large - products that are so large that all threads compute a part */
 
 #include <math.h>
 
