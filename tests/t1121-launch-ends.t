@@ -92,6 +92,42 @@ sleep 0.3
 ended
 is "$rc" 0 "nohup keeps SIGHUP from the launcher and its ranks"
 
+# ---- which failure was the first
+# A rank that was killed and one that failed because of it, found at the same time.
+megatron launch -n 2 sh -c "trap 'exit 3' USR2
+    echo \$\$ >rank.\$RANK
+    [ \$RANK = 0 ] || $wait_here
+    while :; do $PWD/mg-sleep 0.1; done" 2>first.err &
+pid=$!
+wait_until '[ -s rank.0 ] && [ -s rank.1 ] && [ "$(ps -o comm= -p "$(cat rank.1)")" = mg-sleep ]'
+kill -STOP "$pid"
+kill -KILL "$(cat rank.1)"
+kill -USR2 "$(cat rank.0)"
+wait_until '[ "$(ps -o stat= -p "$(cat rank.0),$(cat rank.1)" | grep -c Z)" = 2 ]'
+kill -CONT "$pid"
+ended
+is "$rc:$(cat first.err)" "137:megatron launch: rank 1 was ended by signal 9 (Killed)" \
+    "the rank that was killed is named, not the one that failed because of it"
+
+# A rank that was killed and has much memory to give back, and one that fails meanwhile.
+mkfifo zeros
+exec 4<>zeros
+head -c 400000000 /dev/zero >zeros 4<&- &
+megatron launch -n 2 sh -c "echo \$\$ >rank.\$RANK.pid
+    [ \$RANK = 0 ] || exec tail -n 1 zeros
+    until [ -s rank.1.pid ]; do $PWD/mg-sleep 0.1; done
+    while read -r stat </proc/\$(cat rank.1.pid)/stat; do
+        set -- \$stat
+        [ \$((\$9 & 0x404)) = 0 ] || exit 3
+    done" 2>leaving.err &
+pid=$!
+wait_until '[ -s rank.1.pid ] && [ "$(ps -o rss= -p "$(cat rank.1.pid)")" -gt 300000 ]'
+kill -KILL "$(cat rank.1.pid)"
+ended
+is "$rc:$(cat leaving.err)" "137:megatron launch: rank 1 was ended by signal 9 (Killed)" \
+    "a rank that is about to end is waited for"
+exec 4<&-
+
 # ---- a reader that does not read, a failure after a signal
 mkfifo slow
 megatron launch -n 2 --label sh -c "trap '' INT TERM; yes" >slow 2>/dev/null &

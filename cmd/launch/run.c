@@ -23,7 +23,7 @@
 
 #include "cmd/launch/launch.h"
 
-enum { GRACE_SECONDS = 5, POLL_MS = 1000, NOT_THERE = 127, NOT_RUN = 126 };
+enum { GRACE_SECONDS = 5, POLL_MS = 1000, LEAVE_SECONDS = 2, NOT_THERE = 127, NOT_RUN = 126 };
 
 struct run {
     const struct launch *launch;
@@ -31,6 +31,8 @@ struct run {
     struct launch_place place;
     char token[65];
     pid_t *pid;    /* [ranks] 0: not started or ended */
+    bool *ended;   /* [ranks] waited for, not noted */
+    int *how;      /* [ranks] what waitpid() said of it */
     int left;      /* ranks that have not ended */
     int status;    /* of the first that failed */
     bool ending;   /* the ranks were told to end */
@@ -204,28 +206,37 @@ static void end_ranks (struct run *run, int status)
 }
 
 /* A rank has ended: what it has started and left goes, too. */
-static void note_end (struct run *run, int rank, int how)
+static void note_end (struct run *run, int rank)
 {
-    int status = WIFEXITED (how) ? WEXITSTATUS (how) : 128 + WTERMSIG (how);
-
     kill (-run->pid[rank], SIGKILL);
     notify_watcher (run, -run->pid[rank]);
     run->pid[rank] = 0;
+    run->ended[rank] = false;
     run->left--;
-    if (status == 0)
-        return;
-    // a signal that this command has passed on is not reported
-    if (!run->ending && !(run->passed && status == 128 + run->passed)) {
-        if (WIFEXITED (how))
-            fprintf (stderr, "megatron launch: rank %d has ended with status %d\n", rank, status);
-        else
-            fprintf (stderr, "megatron launch: rank %d was ended by signal %d (%s)\n", rank,
-                     WTERMSIG (how), strsignal (WTERMSIG (how)));
-    }
-    end_ranks (run, status);
 }
 
-static void reap (struct run *run)
+static int exit_status (int how)
+{
+    return WIFEXITED (how) ? WEXITSTATUS (how) : 128 + WTERMSIG (how);
+}
+
+/* The rank, of those in 'ended', that failed first, as far as can be told: a rank that a signal has
+ * ended did not fail because of another one.  -1: none failed.
+ */
+static int find_first (const struct run *run)
+{
+    int first = -1;
+
+    for (int r = 0; r < run->launch->ranks; r++) {
+        if (run->ended[r] && exit_status (run->how[r]) != 0
+            && (first < 0 || (WIFSIGNALED (run->how[r]) && !WIFSIGNALED (run->how[first]))))
+            first = r;
+    }
+    return first;
+}
+
+/* Wait for all that have ended. */
+static void collect (struct run *run)
 {
     int how;
     pid_t pid;
@@ -233,11 +244,93 @@ static void reap (struct run *run)
     while ((pid = waitpid (-1, &how, WNOHANG)) > 0) {
         for (int r = 0; r < run->launch->ranks; r++) {
             if (run->pid[r] == pid) {
-                note_end (run, r, how);
+                run->ended[r] = true;
+                run->how[r] = how;
                 break;
             }
         }
     }
+}
+
+/* True for a process that has begun to exit or that a signal ends (PF_EXITING and PF_SIGNALED of
+ * the kernel's flags, proc(5)).  It closes its connections some time before waitpid() reports it.
+ */
+static bool is_leaving (pid_t pid)
+{
+    enum { EXITING = 0x4, SIGNALED = 0x400 };
+    char path[32], text[512], *end;
+    unsigned flags = 0;
+    ssize_t n;
+    int fd;
+
+    snprintf (path, sizeof (path), "/proc/%d/stat", (int)pid);
+    if ((fd = open (path, O_RDONLY | O_CLOEXEC)) < 0)
+        return false;
+    n = read (fd, text, sizeof (text) - 1);
+    close (fd);
+    text[n > 0 ? n : 0] = '\0';
+    return (end = strrchr (text, ')'))
+           && sscanf (end, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1
+           && (flags & (EXITING | SIGNALED));
+}
+
+static bool any_leaving (const struct run *run)
+{
+    for (int r = 0; r < run->launch->ranks; r++) {
+        if (run->pid[r] > 0 && !run->ended[r] && is_leaving (run->pid[r]))
+            return true;
+    }
+    return false;
+}
+
+/* A rank has failed.  Others that are about to end may be the reason of it: wait for them, not for
+ * long.
+ */
+static void collect_leaving (struct run *run)
+{
+    const struct timespec moment = { 0, 1000000 };
+    struct timespec now, begin;
+
+    clock_gettime (CLOCK_MONOTONIC, &begin);
+    do {
+        nanosleep (&moment, NULL);
+        collect (run);
+        clock_gettime (CLOCK_MONOTONIC, &now);
+    } while (now.tv_sec - begin.tv_sec < LEAVE_SECONDS && any_leaving (run));
+}
+
+static void report (const struct run *run, int rank)
+{
+    int how = run->how[rank], status = exit_status (how);
+
+    if (run->passed && status == 128 + run->passed)
+        return; // a signal that this command has passed on
+    if (WIFEXITED (how))
+        fprintf (stderr, "megatron launch: rank %d has ended with status %d\n", rank, status);
+    else
+        fprintf (stderr, "megatron launch: rank %d was ended by signal %d (%s)\n", rank,
+                 WTERMSIG (how), strsignal (WTERMSIG (how)));
+}
+
+/* Note all ranks that have ended, and report the first failure. */
+static void reap (struct run *run)
+{
+    int first;
+
+    collect (run);
+    first = find_first (run);
+    if (first >= 0 && !run->ending) {
+        if (any_leaving (run))
+            collect_leaving (run);
+        first = find_first (run);
+        report (run, first);
+    }
+    for (int r = 0; r < run->launch->ranks; r++) {
+        if (run->ended[r])
+            note_end (run, r);
+    }
+    if (first >= 0)
+        end_ranks (run, exit_status (run->how[first]));
 }
 
 /* The first ^C is for the ranks, the second ends them at once. */
@@ -329,7 +422,9 @@ static int prepare (struct run *run, struct mg_error *err)
     for (size_t i = 0; i < sizeof (random); i++)
         snprintf (run->token + 2 * i, 3, "%02x", random[i]);
     run->place.token = run->token;
-    if (!(run->pid = calloc ((size_t)run->launch->ranks, sizeof (*run->pid))))
+    if (!(run->pid = calloc ((size_t)run->launch->ranks, sizeof (*run->pid)))
+        || !(run->ended = calloc ((size_t)run->launch->ranks, sizeof (*run->ended)))
+        || !(run->how = calloc ((size_t)run->launch->ranks, sizeof (*run->how))))
         return mg_error_set (err, ENOMEM, "out of memory");
     if (!(run->output = launch_output_create (run->launch, err)))
         return -1;
@@ -364,6 +459,8 @@ int launch_run (const struct launch *l, const struct grid *grid)
         close (run.signals);
     launch_output_destroy (run.output);
     free (run.pid);
+    free (run.ended);
+    free (run.how);
     sigprocmask (SIG_SETMASK, &run.before, NULL);
     return status ? status : run.status;
 }
