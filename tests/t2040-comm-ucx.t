@@ -20,24 +20,34 @@ left() {
     wait_until '! pgrep -x ends.t | sed "s|.*|/proc/&/cwd|" | xargs -r readlink | grep -qxF "$TEST_DIR"'
 }
 
-# calls N TEXT [VARIABLE...]: every call among N ranks.
+# calls N TEXT LAUNCHER...: every call among N ranks.
 calls() {
     local n=$1 text=$2
     shift 2
-    run env "$@" bash -c ". '$MG_SRCDIR/tests/lib/mpi.sh'; mpi_run $n '$ranks'"
+    run "$@" "$ranks"
     is "$status" 0 "$n ranks $text: every call is right" || diag "$(grep -A 2 '^not ok' <<<"$out")" "$err"
     ok "[ $(grep -c '^ok' <<<"$out") -gt 180 ]" "$n ranks $text: all checks were made"
     is "$err" "" "$n ranks $text: nothing is printed"
+}
+over_tcp() {
+    MEGATRON_UCX_TLS=tcp,self MEGATRON_UCX_NET_DEVICES=lo mpi_run "$@"
+}
+# Messages wait for room at their receivers, also when their senders have no more to do.
+over_short_queues() {
+    MEGATRON_UCX_POSIX_FIFO_SIZE=4 MEGATRON_UCX_SYSV_FIFO_SIZE=4 megatron launch "$@"
 }
 
 seed_draws
 some 1 4 7 13
 for n in 2 3 "${some[@]}"; do
-    calls "$n" "over shared memory"
+    calls "$n" "over shared memory" mpi_run "$n"
 done
-calls 3 "over TCP" MEGATRON_UCX_TLS=tcp,self MEGATRON_UCX_NET_DEVICES=lo
-[ -z "${MG_LONG:-}" ] || { calls 64 "over shared memory"
-    calls 13 "over TCP" MEGATRON_UCX_TLS=tcp,self MEGATRON_UCX_NET_DEVICES=lo; }
+calls 3 "over TCP" over_tcp 3
+calls 8 "over short queues" over_short_queues -n 8
+if long; then
+    calls 64 "over shared memory" megatron launch -n 64
+    calls 13 "over TCP" over_tcp 13
+fi
 
 # ---- what is open while a job waits
 listening() {

@@ -46,6 +46,25 @@ static bool arm_worker (struct queue_source *source)
     return ucp_worker_arm (((struct ucx_net *)source)->worker) == UCS_OK;
 }
 
+/* Nothing is kept in TCP's buffers, which the flush tells, nor because a peer's queue in shared
+ * memory was full, with which the worker cannot be armed.
+ */
+static bool worker_is_settled (struct queue_source *source)
+{
+    struct ucx_net *net = (struct ucx_net *)source;
+    const ucp_request_param_t param = { .op_attr_mask = 0 };
+
+    if (!net->flush)
+        net->flush = ucp_worker_flush_nbx (net->worker, &param);
+    if (UCS_PTR_IS_PTR (net->flush)) {
+        if (ucp_request_check_status (net->flush) == UCS_INPROGRESS)
+            return false;
+        ucp_request_free (net->flush);
+    }
+    net->flush = NULL; // also if it failed: the work that misses something says so
+    return arm_worker (source);
+}
+
 /* --- the worker --- */
 
 /* Transports: on one node shared memory alone, so that no port is open.  MEGATRON_UCX_TLS decides
@@ -157,7 +176,7 @@ static void *ucx_start (const struct comm_host *host, struct mg_error *err)
         return NULL;
     }
     net->host = host;
-    net->source = (struct queue_source){ progress_worker, arm_worker, -1 };
+    net->source = (struct queue_source){ progress_worker, arm_worker, -1, worker_is_settled };
     ucx_abort_begin ();
     return net;
 }
@@ -208,6 +227,7 @@ static int close_endpoints (void *arg, struct mg_error *err)
     struct timespec start, now;
 
     (void)err;
+    net->source.settled = NULL; // its memory goes
     clock_gettime (CLOCK_MONOTONIC, &start);
     now = start;
     for (int i = 0; i < net->num_tasks; i++) {
@@ -224,6 +244,8 @@ static int close_endpoints (void *arg, struct mg_error *err)
         }
         ucp_request_free (request);
     }
+    if (UCS_PTR_IS_PTR (net->flush))
+        ucp_request_free (net->flush);
     return 0;
 }
 

@@ -23,6 +23,7 @@ struct ucx_peer {
 
 struct ucx_net {
     struct queue_source source; /* first: the worker's news */
+    void *flush;                /* a request of worker_is_settled(), NULL: none */
     const struct comm_host *host;
     struct mg_stream *stream;
     ucp_context_h context; /* NULL: not made yet */

@@ -35,9 +35,11 @@ enum {
     LONG_NAP_NS = 50000,
     WAIT_SPINS = 50,   /* looks at the counter before a waiter sleeps */
     SETTLE_SECONDS = 1, /* for the thread to come out of a poll function */
+    UNSETTLED_ROUNDS_MAX = 5, /* each of which doubles the pause before the next */
 };
 
 #define SPIN_SECONDS 20e-6 /* before queue_wait_for() naps */
+#define UNSETTLED_SECONDS 2e-4 /* without work, before the thread asks if its source is settled */
 
 struct queue_lane {
     struct queue *queue;
@@ -70,6 +72,7 @@ struct queue {
     struct timespec waited_since;    /* and the time since which it does */
     char waited_for[DESCRIBE_MAX];   /* text of the last queue_wait_for(); empty: none waits */
     struct queue_lane *busy; /* lanes with work, in the order in which they got it */
+    struct queue_source *unsettled; /* of work that is done; NULL: it is settled, or need not be */
     struct queue_explain explain; /* explain NULL: nobody can */
     struct queue_look look;       /* look NULL: no function */
     int lookers;                  /* threads inside it */
@@ -95,7 +98,7 @@ struct queue *queue_create (double timeout, struct mg_error *err)
     queue->timeout = timeout;
     queue->wake = -1;
     pthread_mutex_init (&queue->lock, NULL);
-    pthread_cond_init (&queue->submitted, NULL);
+    timed_cond_init (&queue->submitted);
     timed_cond_init (&queue->finished);
     return queue;
 }
@@ -245,6 +248,15 @@ static void give_way (struct queue *queue, unsigned idle)
         nanosleep (&long_nap, NULL);
 }
 
+/* Work with this source is done: something of it may still be kept.  The lock is held. */
+static void note_source (struct queue *queue, struct queue_source *source)
+{
+    if (source && source->settled)
+        queue->unsettled = source;
+    else if (queue->unsettled && !queue->unsettled->settled)
+        queue->unsettled = NULL; // it will be freed
+}
+
 /* Poll the first work of 'lane' without the lock, which is held on entry and return. */
 static int poll_lane (struct queue *queue, struct queue_lane *lane)
 {
@@ -270,6 +282,7 @@ static int poll_lane (struct queue *queue, struct queue_lane *lane)
         set_failed (queue, err.text);
     } else if (rc > 0) {
         lane->head = work->next;
+        note_source (queue, work->source);
         if (work->release)
             work->release (work);
         lane->done++;
@@ -302,10 +315,25 @@ static struct queue_source *find_source (const struct queue *queue)
     return source;
 }
 
-/* Call progress() of the sources of the work in progress; the lock is held on entry and return. */
+/* Let a source make progress; the lock is held on entry and return. */
+static void progress_source (struct queue *queue, struct queue_source *source)
+{
+    queue->polling = true;
+    pthread_mutex_unlock (&queue->lock);
+    source->progress (source);
+    pthread_mutex_lock (&queue->lock);
+    queue->polling = false;
+    if (queue->failed)
+        pthread_cond_broadcast (&queue->finished); // for queue_settled()
+}
+
+/* Let the sources of the work in progress make progress, and one that keeps something of other
+ * work; the lock is held on entry and return.
+ */
 static void progress_sources (struct queue *queue)
 {
     struct queue_source *last = NULL;
+    bool unsettled = queue->unsettled;
 
     for (const struct queue_lane *lane = queue->busy; lane && !queue->failed;
          lane = lane->next_busy) {
@@ -314,14 +342,12 @@ static void progress_sources (struct queue *queue)
         if (!source || source == &queue_inner || source == last)
             continue;
         last = source;
-        queue->polling = true;
-        pthread_mutex_unlock (&queue->lock);
-        source->progress (source);
-        pthread_mutex_lock (&queue->lock);
-        queue->polling = false;
-        if (queue->failed)
-            pthread_cond_broadcast (&queue->finished); // for queue_settled()
+        progress_source (queue, source);
+        if (source == queue->unsettled)
+            unsettled = false;
     }
+    if (unsettled && !queue->failed)
+        progress_source (queue, queue->unsettled);
 }
 
 /* Sleep until the source has news, or another thread calls wake_thread(); the lock is held on entry
@@ -389,21 +415,49 @@ static void rest (struct queue *queue, unsigned idle)
     pthread_mutex_lock (&queue->lock);
 }
 
+/* There is no work.  Wait a moment for some, then ask the source whether it is settled.  'round'
+ * counts the calls since there was work.  The lock is held on entry and return.
+ */
+static void settle (struct queue *queue, unsigned round)
+{
+    unsigned times = 1U << (round < UNSETTLED_ROUNDS_MAX ? round : UNSETTLED_ROUNDS_MAX);
+    struct timespec deadline = timed_deadline (UNSETTLED_SECONDS * times);
+    struct queue_source *source = queue->unsettled;
+    bool settled;
+
+    if (pthread_cond_timedwait (&queue->submitted, &queue->lock, &deadline) != ETIMEDOUT
+        || queue->stop || queue->failed || queue->busy)
+        return;
+    queue->polling = true;
+    pthread_mutex_unlock (&queue->lock);
+    source->progress (source);
+    settled = source->settled (source);
+    pthread_mutex_lock (&queue->lock);
+    queue->polling = false;
+    if (settled)
+        queue->unsettled = NULL;
+    if (queue->failed)
+        pthread_cond_broadcast (&queue->finished); // for queue_settled()
+}
+
 static void *thread_main (void *arg)
 {
     struct queue *queue = arg;
-    unsigned idle = 0;
+    unsigned idle = 0, rounds = 0;
 
     pthread_setname_np (pthread_self (), "mg-comm");
     prompt_thread ();
     flush_begin (); // sums are formed here
     pthread_mutex_lock (&queue->lock);
     while (!queue->stop) {
-        if (queue->failed || !queue->busy) {
+        if (queue->failed || (!queue->busy && !queue->unsettled)) {
             pthread_cond_wait (&queue->submitted, &queue->lock);
+            idle = rounds = 0;
+        } else if (!queue->busy) {
+            settle (queue, rounds++);
             idle = 0;
         } else if (poll_all (queue)) {
-            idle = 0;
+            idle = rounds = 0;
         } else {
             rest (queue, ++idle);
         }

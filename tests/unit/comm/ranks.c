@@ -61,7 +61,7 @@ static void all_ok (struct test *t, bool pass, const char *fmt, ...)
     memset (verdict, 0, sizeof (verdict));
     snprintf (verdict, sizeof (verdict), "%d %s", pass, pass ? "" : t->err.text);
     if (bootstrap_exchange (t->bootstrap, verdict, strlen (verdict) + 1, &err) < 0) {
-        printf ("Bail out! rank %d: %s\n", t->rank, err.text);
+        fprintf (stderr, "rank %d: %s\n", t->rank, err.text);
         bootstrap_abort (t->bootstrap, 1);
     }
     if (t->rank != 0)
@@ -798,7 +798,7 @@ int main (int argc, char **argv)
                                  .ordered_sums = ordered };
     struct test t = { .err = { "" } };
 
-    if (!(config.bootstrap = t.bootstrap = job_meet (NULL, NULL, 60, &t.err)))
+    if (!(config.bootstrap = t.bootstrap = job_meet (NULL, NULL, 300, &t.err)))
         bail_out ("%s", t.err.text);
     geometry_init (&config.geometry);
     if (!(t.job = job_create (&config, &t.err))) {

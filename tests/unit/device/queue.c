@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -526,6 +527,9 @@ struct pipe_source {
     int write_fd;
     int heard; /* bytes */
     _Atomic int arms;
+    _Atomic int keeps; /* calls of settled() that return false */
+    _Atomic int asked; /* calls of it */
+    _Atomic int rounds; /* calls of progress() */
 };
 
 struct hearing {
@@ -540,6 +544,7 @@ static void pipe_progress (struct queue_source *source)
     struct pipe_source *p = (struct pipe_source *)source;
     char byte;
 
+    p->rounds++;
     while (read (p->source.fd, &byte, 1) == 1)
         p->heard++;
 }
@@ -549,6 +554,14 @@ static bool pipe_arm (struct queue_source *source)
 {
     ((struct pipe_source *)source)->arms++;
     return true;
+}
+
+static bool pipe_settled (struct queue_source *source)
+{
+    struct pipe_source *p = (struct pipe_source *)source;
+
+    p->asked++;
+    return p->keeps-- <= 0;
 }
 
 static int hearing_poll (struct work *work, struct mg_error *err)
@@ -622,6 +635,59 @@ static void sleeps_on_a_source (void)
     close (fds[1]);
 }
 
+/* Work that is done, after which its source goes. */
+static int leaving_poll (struct work *work, struct mg_error *err)
+{
+    (void)err;
+    ((struct hearing *)work)->pipe->source.settled = NULL;
+    return 1;
+}
+
+/* Without work, the thread lets a source send what it keeps. */
+static void settles_a_source (void)
+{
+    struct mg_error err = { "" };
+    struct queue *queue = queue_create (PATIENCE, &err);
+    struct queue_lane *lane = queue_lane_create (queue, "a", &err);
+    struct pipe_source *pipe = calloc (1, sizeof (*pipe));
+    struct hearing at_once = hearing (pipe, 0), leaving = hearing (pipe, 0);
+    _Atomic int gate = 0;
+    struct gated waiting = gated ("waiting", &gate);
+    int fds[2], asked;
+
+    if (!pipe || pipe2 (fds, O_CLOEXEC | O_NONBLOCK) < 0)
+        bail_out ("no pipe");
+    pipe->source = (struct queue_source){ pipe_progress, pipe_arm, fds[0], pipe_settled };
+    pipe->keeps = 3;
+    is_int (queue_run (lane, &at_once.work, &err), 0, "work is done");
+    while (pipe->asked < 4)
+        sched_yield ();
+    usleep (50000);
+    is_int (pipe->asked, 4, "its source is asked until it keeps nothing, and no more");
+    pipe->keeps = 1 << 30;
+    queue_run (lane, &at_once.work, &err);
+    while (pipe->asked < 6)
+        sched_yield ();
+    asked = pipe->asked;
+    usleep (100000);
+    ok (pipe->asked < asked + 50, "a source that keeps something for long: %d calls in 0.1 s",
+        pipe->asked - asked);
+    is_int (queue_run (lane, &at_once.work, &err), 0, "and delays no work");
+    queue_submit (lane, &waiting.work, &err);
+    for (asked = pipe->rounds; pipe->rounds < asked + 3;)
+        sched_yield ();
+    gate = 1;
+    is_int (queue_wait (lane, queue_lane_mark (lane), &err), 0,
+            "it makes progress beside work that has no source");
+    leaving.work.poll = leaving_poll;
+    is_int (queue_run (lane, &leaving.work, &err), 0, "the last work takes the source away");
+    free (pipe);
+    usleep (20000);
+    queue_destroy (queue);
+    close (fds[0]);
+    close (fds[1]);
+}
+
 static void test_badparam (void)
 {
     static const double bad[] = { 0.0, -1.0, 1e9, 0.0 / 0.0 };
@@ -650,6 +716,7 @@ int main (void)
     failures_found ();
     look_taken_away ();
     sleeps_on_a_source ();
+    settles_a_source ();
     test_badparam ();
     return done_testing ();
 }
