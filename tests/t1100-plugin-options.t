@@ -233,6 +233,8 @@ run srun -Q -n4 -N2 --megatron-tp=2 sh -c 'echo $MASTER_ADDR $MASTER_PORT'
 like "$out$err" '^n0-ib\.example\.org [234][0-9]{3}(.n0-ib\.example\.org [234][0-9]{3}){3}$' \
     "master_addr and master_port_base"
 is "$(sort -u <<<"$out" | wc -l)" 1 "the same on every task"
+run env MASTER_ADDR=n0 srun -Q -n4 -N2 --megatron-tp=2 sh -c 'echo $MASTER_ADDR'
+is "$(sort -u <<<"$out")$err" n0 "another name of the first node stays, without a warning"
 plugstack nonsense=1 mpi=maybe master_port_base=80
 run srun -Q -n2 --megatron-tp=2 sh -c 'echo $MEGATRON_TP_SIZE'
 is "$status:$out" $'0:2\n2' "arguments that mean nothing stop nothing"

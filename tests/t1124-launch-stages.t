@@ -53,6 +53,9 @@ fi
 ends mismatch
 failed "different counts" 3
 like "$lines" "all-reduce of 10[01] float32 on world: .*the ranks' counts differ" "are named"
+ends short
+failed "a message that is too short" 3
+like "$lines" "broadcast of 101 float32 on world: .*sent 400 bytes .*the ranks' counts differ" "is named"
 hurt_rank "before the others meet" $seconds STOP exchange 0 megatron launch -n 5
 hurt_rank "while the others agree" $seconds STOP agreement 2 megatron launch -n 5
 hurt_rank "while the others leave" $seconds STOP end 3 megatron launch -n 5

@@ -61,6 +61,17 @@ run "${base[@]}" --mtp-num-layers 2 --mtp-use-repeated-layer --clip-grad 0.5 \
 ok "jq -e '.\"grad norm\" > 0.5' detached.json" "gradients are clipped"
 same_metrics detached.json none.json 1e-6 1e-6 "all else is trained as without their losses"
 
+# Microbatches of equally many tokens: the mean over all tokens is that of the means.  Clipping of
+# detached heads and losses of routers know this.
+beside=($mtp $experts --moe-z-loss-coeff 1e-2)
+run "${base[@]}" "${beside[@]}" --metrics-file means.json --save-weights means.st
+is "$status" 0 "means of microbatches" || diag "$err"
+run "${base[@]}" "${beside[@]}" --calculate-per-token-loss --metrics-file tokens.json \
+    --save-weights tokens.st
+is "$status" 0 "a mean over tokens" || diag "$err"
+same_metrics tokens.json means.json 1e-6 1e-5 "the same losses and norms"
+same_weights tokens.st means.st 1e-5 "and weights"
+
 ranks_available || { skip 1 "neither UCX nor MPI"; done_testing; exit; }
 # ranks and arguments of the layout, then the model's; the one-rank run is made once a model
 done=none

@@ -68,6 +68,11 @@ compare "fewer bytes" "${one[@]}" --train-iters 4 "${few[@]}" --exp-avg-dtype fp
 compare "main parameters in float16" "${one[@]}" --train-iters 4 "${few[@]}" \
     --main-params-dtype fp16 --exp-avg-dtype bf16 --exp-avg-sq-dtype fp16
 compare "a loss scale" "${one[@]}" --train-iters 4 --fp16 --initial-loss-scale 1e30
+# on one CPU, where the run goes on before the thread that writes
+experts=(--num-experts 4 --moe-router-topk 2 --moe-router-score-function sigmoid --disable-bias-linear
+         --moe-router-enable-expert-bias --moe-router-bias-update-rate 0.02)
+cpu=$(taskset -cp $$ | sed 's/.*: //; s/[,-].*//')
+compare "biases of routers" taskset -c "$cpu" "${one[@]}" --train-iters 20 "${experts[@]}"
 compare "one kept" "${one[@]}" --train-iters 5 --keep-last-n-checkpoints 1
 is "$(ls async | paste -sd' ')" "iter_0000005 latest_checkpointed_iteration.txt" "the last"
 

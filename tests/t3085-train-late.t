@@ -36,6 +36,13 @@ both() {
 
 both fp16 "one rank, float16, with saves aside" env MG_LATE_BARE=1 "${one[@]}" --fp16 --initial-loss-scale 65536 \
     --async-save --save async --save-interval 1 --eval-iters 1 --eval-interval 2
+# A tensor of 2 MB goes to the device in parts, through 1.5 MiB of host memory
+wide=("${one[@]}" --num-layers 1 --hidden-size 320 --ffn-hidden-size 1600 --train-iters 1 --save wide)
+train wide "${wide[@]}"
+is "$status" 0 "a large tensor is saved"
+MG_TEST_DEVICE=late train back "${wide[@]}" --load wide
+is "$status" 0 "and loaded on the device" || diag "$err"
+ok "cmp back.st wide.st" "with the same bits"
 run env MG_TEST_DEVICE=late MG_LATE_STUCK=adamw:2 "${one[@]}" --distributed-timeout-minutes 0.02
 is "$status" 1 "a kernel that does not end"
 is "$err" "megatron train: stream compute waited 1.2 s" "ends the run with one line"

@@ -233,8 +233,8 @@ static void test_wrong (void)
     has (text_of (&all, 1), "has WORLD_SIZE 3, rank 0 has 2", "on both");
     timeout = 3;
     all = make_ranks (2);
-    start_rank (&all, 0, meets, "MEGATRON_BOOTSTRAP_TOKEN=0123456789abcdef");
-    start_rank (&all, 1, meets, "MEGATRON_BOOTSTRAP_TOKEN=0123456789abcdeg");
+    start_rank (&all, 0, meets, "MEGATRON_BOOTSTRAP_TOKEN=0123456789abcdef0123456789abcdef");
+    start_rank (&all, 1, meets, "MEGATRON_BOOTSTRAP_TOKEN=0123456789abcdef0123456789abcdeg");
     has (text_of (&all, 0), "rank 1 of 2 has not come within 3 s; 1 connections had another "
           "MEGATRON_BOOTSTRAP_TOKEN", "another token");
     is_str (text_of (&all, 1), "bootstrap env: rank 0 has another MEGATRON_BOOTSTRAP_TOKEN",

@@ -360,6 +360,7 @@ int main (void)
         test_gather_scatter (n, 3, n > 8 ? 6 : 1);
         test_broadcast (n, 5, n - 1);
         test_broadcast (n, n < 10 ? 600000 : 11, n / 2);
+        test_broadcast (n, n < 10 ? 512 << 10 : 12, n / 2); // no rest behind the last chunk
         test_barrier (n);
         if (n == 2)
             test_transfers ();

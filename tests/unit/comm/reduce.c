@@ -94,16 +94,22 @@ static void rounded_once (void)
 static void edges (void)
 {
     float nan = NAN, one = 1.0f, two = 2.0f, out;
+    double wide_nan = NAN, wide_one = 1.0, wide_out;
     int32_t big = INT32_MAX, i1 = 1, iout;
     int64_t lbig = INT64_MAX, l1 = 1, lout;
     const void *first[] = { &nan, &one, &two }, *last[] = { &one, &two, &nan };
     const void *ints[] = { &big, &i1 }, *longs[] = { &lbig, &l1 };
+    const void *wide_first[] = { &wide_nan, &wide_one }, *wide_last[] = { &wide_one, &wide_nan };
 
     for (int op = MG_SUM; op <= MG_AVG; op++) {
         reduce_ordered (MG_FLOAT32, op, &out, first, 3, 1);
         ok (isnan (out), "operation %d keeps a first NaN", op);
         reduce_ordered (MG_FLOAT32, op, &out, last, 3, 1);
         ok (isnan (out), "and a last one");
+        reduce_ordered (MG_FLOAT64, op, &wide_out, wide_first, 2, 1);
+        ok (isnan (wide_out), "so it does with float64");
+        reduce_ordered (MG_FLOAT64, op, &wide_out, wide_last, 2, 1);
+        ok (isnan (wide_out), "the last one, too");
     }
     reduce_ordered (MG_INT32, MG_SUM, &iout, ints, 2, 1);
     is_int (iout, INT32_MIN, "int32 wraps");

@@ -48,6 +48,7 @@ static void test_filters (void)
     ok (p[1] == 1, "it is the lowest id");
     is_int (kept (1, 3, 0.5, p), 2, "top-p after top-k: two of three");
     ok (p[1] == 0.5 && p[2] == 0.5 && p[4] == 0, "equal logits have the order of ids");
+    is_int (kept (1, 3, 1. / 3, p), 2, "a token behind a sum of exactly top-p stays");
 }
 
 static void test_draws (void)

@@ -338,6 +338,16 @@ static void mode_mismatch (struct run *r)
     job_destroy (r->job);
 }
 
+/* Rank 0 sends less than the others expect, which only they can notice. */
+static void mode_short (struct run *r)
+{
+    start (r, 300, 1);
+    if (mg_comm_broadcast (r->comm, r->x, r->info->rank == 0 ? 100 : 101, MG_FLOAT32, 0, NULL,
+                           &r->err) < 0)
+        give_up (r);
+    job_destroy (r->job);
+}
+
 /* A rank leaves after an error of its own: it must not wait for anybody. */
 static void mode_leave (struct run *r)
 {
@@ -358,6 +368,7 @@ static const struct mode {
     { "die", mode_die },           { "abort", mode_abort },
     { "fingerprint", mode_fingerprint }, { "deadline", mode_deadline },
     { "late", mode_late },         { "mismatch", mode_mismatch },
+    { "short", mode_short },
     { "leave", mode_leave },       { "groups", mode_groups },
     { "leave-early", mode_leave_early }, { "hang-early", mode_hang_early },
     { "hurt", mode_hurt },

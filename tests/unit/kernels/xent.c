@@ -291,6 +291,9 @@ static void test_loss (const struct kit_variant *v)
     count = 0;
     ok (kern_xent_loss (v->k, &a, NULL, NULL) == 0 && fabs (scale[1] - 0.125) < 1e-8,
         "%s: a count of none is one", v->name);
+    count = 0.5;
+    ok (kern_xent_loss (v->k, &a, NULL, NULL) == 0 && fabs (scale[1] - 0.125) < 1e-8,
+        "%s: so is a count of half a token", v->name);
     a.times = &times;
     out[0] = 0;
     ok (kern_xent_loss (v->k, &a, NULL, NULL) == 0 && fabs (scale[1] - 0.375) < 1e-7,

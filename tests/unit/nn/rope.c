@@ -75,6 +75,11 @@ static void test_yarn (void)
     kept = f[0] == plain[0];
     slow = fabs (f[31] - plain[31] / 8) < 1e-15;
     ok (kept && slow, "YaRN keeps fast pairs and stretches slow ones");
+    c.original = 131072; // pairs 22 to 35 are between, and there are 32
+    rope_frequencies (&c, 64, f);
+    ok (fabs (f[31] / plain[31] - (9 / 13. / 8 + 4 / 13.)) < 1e-12,
+        "the last pair is not stretched as a whole after long sequences");
+    c.original = 4096;
     ok (fabs (rope_concentration (&c) - (0.1 * log (8) + 1)) < 1e-15, "its concentration");
     ok (rope_softmax_factor (&c) == 1, "no softmax factor without mscale-all-dim");
     c.mscale_all_dim = 1;

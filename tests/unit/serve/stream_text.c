@@ -23,12 +23,17 @@ static struct stream_text grow (const char *const pieces[], int n, int num_stops
 static void test_characters (void)
 {
     static const char *const pieces[] = { "a\xe2", "\x82", "\xac", "\xf0\x9f", "\xff", "\xe2" };
+    static const char *const bytes[] = { "\xf0", "\x9f", "\x98", "\x80" };
     size_t ready[6];
     struct stream_text t = grow (pieces, 6, 0, ready);
 
     ok (ready[0] == 1 && ready[1] == 1 && ready[2] == 4, "a character in three pieces");
     ok (ready[3] == 4 && ready[4] == 7, "a character that is not continued is no longer awaited");
     ok (ready[5] == 7 && stream_text_ready (&t, stops, 0, true) == 8, "the end has all bytes");
+    text_buffer_clear (&t.text);
+    t = grow (bytes, 4, 0, ready);
+    ok (ready[0] == 0 && ready[1] == 0 && ready[2] == 0 && ready[3] == 4,
+        "a character of four bytes, one by one");
     text_buffer_clear (&t.text);
 }
 
