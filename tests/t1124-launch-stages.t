@@ -30,6 +30,8 @@ failed() {
 
 ends cycle
 is "$status:$out:$err" "0::" "a job begins and ends without a word"
+ends strangers
+is "$status:$out:$err" "0::" "a job to which others send empty datagrams goes on"
 ends leave-early
 ok "[ $status != 0 ]" "a rank leaves before the first exchange"
 like "$lines" "rank 4" "and is named"

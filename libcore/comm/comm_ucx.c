@@ -24,6 +24,7 @@
 #include "libcore/base/module.h"
 #include "libcore/comm/comm_ucx_abort.h"
 #include "libcore/comm/comm_ucx_private.h"
+#include "libcore/comm/comm_ucx_wakeups.h"
 
 static const char tls_variable[] = "MEGATRON_UCX_TLS";
 
@@ -116,8 +117,12 @@ static int make_worker (struct ucx_net *net, struct mg_error *err)
         .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
         .thread_mode = UCS_THREAD_MODE_SERIALIZED,
     };
-    ucs_status_t status = ucp_worker_create (net->context, &params, &net->worker);
+    struct ucx_open_files before;
+    ucs_status_t status;
 
+    ucx_wakeups_begin (&before);
+    status = ucp_worker_create (net->context, &params, &net->worker);
+    ucx_wakeups_filter (&before);
     if (status != UCS_OK) {
         net->worker = NULL;
         return ucx_error (net->host, "worker", status, err);

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -133,6 +135,34 @@ static void all_reduce (struct run *r, size_t count)
 {
     if (mg_comm_all_reduce (r->comm, r->x, count, MG_FLOAT32, MG_SUM, NULL, &r->err) < 0)
         give_up (r);
+}
+
+/* Send an empty datagram to each socket of this process that takes some. */
+static void send_nothing (void)
+{
+    int from = socket (AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    for (int fd = 0; fd < 1024; fd++) {
+        struct sockaddr_un name;
+        socklen_t len = sizeof (name);
+
+        if (fd != from && getsockname (fd, (struct sockaddr *)&name, &len) == 0
+            && name.sun_family == AF_UNIX && len > sizeof (sa_family_t))
+            sendto (from, "", 0, MSG_DONTWAIT, (struct sockaddr *)&name, len);
+    }
+    close (from);
+}
+
+/* Strangers send to all ranks while they wait for the last one. */
+static void mode_strangers (struct run *r)
+{
+    start (r, 300, 1);
+    all_reduce (r, 10);
+    send_nothing ();
+    if (r->info->rank == 0)
+        sleep (1);
+    all_reduce (r, 10);
+    job_destroy (r->job);
 }
 
 /* A short and good life. */
@@ -369,6 +399,7 @@ static const struct mode {
     { "fingerprint", mode_fingerprint }, { "deadline", mode_deadline },
     { "late", mode_late },         { "mismatch", mode_mismatch },
     { "short", mode_short },
+    { "strangers", mode_strangers },
     { "leave", mode_leave },       { "groups", mode_groups },
     { "leave-early", mode_leave_early }, { "hang-early", mode_hang_early },
     { "hurt", mode_hurt },
