@@ -69,6 +69,14 @@ wait $waits
 is "$?" 3 "a rank that does not come ends the job"
 like "$(cat waits.err)" "rank [1-2]: all-reduce of 4096 float32 on world waited $seconds s" "naming what waited"
 
+# The monitor's: it waits for a rank that has stopped.
+mpi_run 3 "$ends" hurt $seconds "$(kill -l STOP)" meeting 1 >waits.out 2>waits.err &
+waits=$!
+wait_until 'grep -q "^hurt at" waits.err'
+is "$(listening | sed 's/.* \(.*\):.*/\1/' | sort -u)" 0100007F "its monitor listens on 127.0.0.1 alone"
+wait $waits
+like "$(cat waits.err)" "report: rank 1 on [^ ]* does not answer" "and reports"
+
 # ---- bad ends
 run mpi_run 5 "$ends" cycle
 is "$status:$out:$err" "0::" "a job begins and ends without a word"

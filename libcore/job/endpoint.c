@@ -1,8 +1,8 @@
 /* endpoint.c - listen and connect
  *
- * A listening socket takes any free port on all interfaces.  Its addresses, and a random token
- * that connections must name, go to the other ranks.  Connecting tries one address after the
- * other, each with a time limit.
+ * A listening socket takes any free port, on all interfaces or on the loopback alone.  Its
+ * addresses, and a random token that connections must name, go to the other ranks.  Connecting
+ * tries one address after the other, each with a time limit.
  */
 
 #include <arpa/inet.h>
@@ -74,11 +74,26 @@ static void list_addresses (struct endpoint *e)
     }
 }
 
+static int bind_four (uint32_t address, uint16_t *port)
+{
+    struct sockaddr_in four = { .sin_family = AF_INET, .sin_addr.s_addr = htonl (address) };
+    socklen_t len = sizeof (four);
+    int fd = socket (AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd >= 0 && bind (fd, (struct sockaddr *)&four, sizeof (four)) == 0
+        && getsockname (fd, (struct sockaddr *)&four, &len) == 0) {
+        *port = ntohs (four.sin_port);
+        return fd;
+    }
+    if (fd >= 0)
+        close (fd);
+    return -1;
+}
+
 /* Both families with one socket, or IPv4 where the kernel has no other. */
 static int bind_any (uint16_t *port)
 {
     struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT };
-    struct sockaddr_in four = { .sin_family = AF_INET };
     socklen_t len = sizeof (six);
     int off = 0, fd = socket (AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -90,24 +105,15 @@ static int bind_any (uint16_t *port)
     }
     if (fd >= 0)
         close (fd);
-    len = sizeof (four);
-    fd = socket (AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0 && bind (fd, (struct sockaddr *)&four, sizeof (four)) == 0
-        && getsockname (fd, (struct sockaddr *)&four, &len) == 0) {
-        *port = ntohs (four.sin_port);
-        return fd;
-    }
-    if (fd >= 0)
-        close (fd);
-    return -1;
+    return bind_four (INADDR_ANY, port);
 }
 
-int endpoint_listen (struct endpoint *e, struct mg_error *err)
+int endpoint_listen (struct endpoint *e, bool here_alone, struct mg_error *err)
 {
     int fd;
 
     *e = (struct endpoint){ .port = 0 };
-    fd = bind_any (&e->port);
+    fd = here_alone ? bind_four (INADDR_LOOPBACK, &e->port) : bind_any (&e->port);
     if (fd < 0 || listen (fd, BACKLOG) < 0
         || getrandom (&e->token, sizeof (e->token), 0) != sizeof (e->token)) {
         mg_error_set (err, errno, "cannot listen for other ranks: %s", strerror (errno));
@@ -117,7 +123,8 @@ int endpoint_listen (struct endpoint *e, struct mg_error *err)
         return -1;
     }
     endpoint_host (e->host);
-    list_addresses (e);
+    if (!here_alone)
+        list_addresses (e);
     return fd;
 }
 

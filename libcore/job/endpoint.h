@@ -2,6 +2,7 @@
 #ifndef LIBCORE_JOB_ENDPOINT_H
 #define LIBCORE_JOB_ENDPOINT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "megatron/error.h"
@@ -21,9 +22,10 @@ struct endpoint {
 /* Name of this process's node: the node's name in Slurm, or the host's name. */
 void endpoint_host (char host[ENDPOINT_HOST_MAX]);
 
-/* Listen on a port that the system chooses.  Returns the socket, which does not block, or
- * -1 and a text. */
-int endpoint_listen (struct endpoint *endpoint, struct mg_error *err);
+/* Listen on a port that the system chooses.  With 'here_alone', only processes of this machine can
+ * connect.  Returns the socket, which does not block, or -1 and a text.
+ */
+int endpoint_listen (struct endpoint *endpoint, bool here_alone, struct mg_error *err);
 
 /* Connect to the first address that answers; each address is tried for 'seconds' at most.
  * Returns the socket, which does not block, or -1 and a text.

@@ -154,6 +154,7 @@ static void make_monitor (struct job *job, const struct job_config *config)
     struct monitor_config monitor = {
         .rank = info->rank,
         .size = info->size,
+        .one_node = info->num_nodes == 1,
         .warn_seconds = config->watch.warn_seconds,
         .all_end = bootstrap_is_env (), // its end of a job is the end of one rank
         .tell = print_report,

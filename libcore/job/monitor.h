@@ -29,6 +29,7 @@ enum { MONITOR_HUBS = 2 };
 
 struct monitor_config {
     int rank, size;      /* at least 2 */
+    bool one_node;       /* all ranks are on one: the hubs listen on the loopback alone */
     double warn_seconds; /* a rank that has waited for so many seconds is reported, and
                           * the job goes on; 0: never */
     /* The monitor's thread calls tell() with the report, which has several lines and no final new

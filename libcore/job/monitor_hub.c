@@ -28,7 +28,7 @@ int hub_open (struct monitor *m, struct mg_error *err)
         return mg_error_set (err, ENOMEM, "monitor: out of memory for %zu ranks", size);
     for (size_t i = 0; i < size; i++)
         m->rank[i].fate = RANK_UNKNOWN;
-    m->listener = endpoint_listen (&m->own, err);
+    m->listener = endpoint_listen (&m->own, m->config.one_node, err);
     return m->listener < 0 ? -1 : 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,15 @@ static bool passes (int listener, int to)
     return good;
 }
 
+static bool is_on_loopback (int listener)
+{
+    struct sockaddr_in own;
+    socklen_t len = sizeof (own);
+
+    return getsockname (listener, (struct sockaddr *)&own, &len) == 0 && own.sin_family == AF_INET
+           && own.sin_addr.s_addr == htonl (INADDR_LOOPBACK);
+}
+
 int main (void)
 {
     struct mg_error err = { "" };
@@ -59,8 +69,8 @@ int main (void)
     int first, second, fd;
 
     test_host ();
-    first = endpoint_listen (&a, &err);
-    second = endpoint_listen (&b, &err);
+    first = endpoint_listen (&a, false, &err);
+    second = endpoint_listen (&b, true, &err);
     if (first < 0 || second < 0)
         bail_out ("%s", err.text);
     ok (a.port && b.port && a.port != b.port, "each has a port of its own");
@@ -68,6 +78,10 @@ int main (void)
     ok (is_quiet (first), "nothing waits on the socket, and no child has it");
     fd = endpoint_connect (&a, 10, &err);
     ok (fd >= 0 && is_quiet (fd) && passes (first, fd), "another one connects %s", err.text);
+    close (fd);
+    fd = endpoint_connect (&b, 10, &err);
+    ok (fd >= 0 && passes (second, fd) && b.num_addresses == 0 && is_on_loopback (second),
+        "on one machine the loopback is enough %s", err.text);
     close (fd);
     elsewhere = a;
     strcpy (elsewhere.host, "elsewhere");
