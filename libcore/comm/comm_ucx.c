@@ -12,7 +12,7 @@
  * So 1,000,000 ranks exchange 270 to 670 MB instead of 170 MB, and each node then has all of it: no
  * address is asked for over the network.  Each rank also copies the addresses of the members of its
  * groups.  The control communicator has all ranks: its copies are 100 to 500 MB a rank.  A
- * connection is made when the first message to a rank is sent.  Short calls among many ranks send
+ * connection is made for the first message to or from a rank.  Short calls among many ranks send
  * to as many ranks as the number of ranks has bits.
  */
 
@@ -47,23 +47,9 @@ static bool arm_worker (struct queue_source *source)
     return ucp_worker_arm (((struct ucx_net *)source)->worker) == UCS_OK;
 }
 
-/* Nothing is kept in TCP's buffers, which the flush tells, nor because a peer's queue in shared
- * memory was full, with which the worker cannot be armed.
- */
 static bool worker_is_settled (struct queue_source *source)
 {
-    struct ucx_net *net = (struct ucx_net *)source;
-    const ucp_request_param_t param = { .op_attr_mask = 0 };
-
-    if (!net->flush)
-        net->flush = ucp_worker_flush_nbx (net->worker, &param);
-    if (UCS_PTR_IS_PTR (net->flush)) {
-        if (ucp_request_check_status (net->flush) == UCS_INPROGRESS)
-            return false;
-        ucp_request_free (net->flush);
-    }
-    net->flush = NULL; // also if it failed: the work that misses something says so
-    return arm_worker (source);
+    return ((struct ucx_net *)source)->keeps == 0;
 }
 
 /* --- the worker --- */
@@ -249,8 +235,6 @@ static int close_endpoints (void *arg, struct mg_error *err)
         }
         ucp_request_free (request);
     }
-    if (UCS_PTR_IS_PTR (net->flush))
-        ucp_request_free (net->flush);
     return 0;
 }
 

@@ -1,7 +1,12 @@
 /* comm_ucx_batch.c - nonblocking messages by UCP's tag matching
  *
- * A receive must get exactly its length: a
- * longer or shorter message means that the counts of the ranks differ, and is an error.
+ * A receive must get exactly its length: a longer or shorter message means that the counts of the
+ * ranks differ, and is an error.
+ *
+ * UCX calls a message done that it keeps while a buffer of TCP or the peer's queue in shared memory
+ * is full, and so it keeps its own answers to a sender.  What is kept leaves only while the worker
+ * makes progress.  So the endpoints of messages that are done are flushed, and the communication
+ * thread goes on until they are (queue_source.settled).
  */
 
 #include <errno.h>
@@ -10,6 +15,7 @@
 #include "libcore/comm/comm_ucx_private.h"
 
 struct item {
+    struct ucx_peer *peer;
     void *request;
     size_t bytes; /* of a receive: expected length */
     bool sends;
@@ -72,6 +78,38 @@ static int connect_peer (const struct ucx_comm *c, struct ucx_peer *peer, struct
                                     ucs_status_string (status));
 }
 
+/* A message to or from the peer is done. */
+static void touch_peer (struct ucx_net *net, struct ucx_peer *peer)
+{
+    if (peer->is_touched)
+        return;
+    peer->is_touched = true;
+    peer->next_touched = net->touched;
+    net->touched = peer;
+}
+
+static void end_flush (void *request, ucs_status_t status, void *arg)
+{
+    (void)status; // whoever misses a message says so
+    ((struct ucx_net *)arg)->keeps--;
+    ucp_request_free (request);
+}
+
+static void flush_touched (struct ucx_net *net)
+{
+    const ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+        .cb.send = end_flush,
+        .user_data = net,
+    };
+
+    for (struct ucx_peer *peer; (peer = net->touched); net->touched = peer->next_touched) {
+        peer->is_touched = false;
+        if (UCS_PTR_IS_PTR (ucp_ep_flush_nbx (peer->endpoint, &param)))
+            net->keeps++;
+    }
+}
+
 static ucp_tag_t tag_of (const struct ucx_comm *c, const struct message *m)
 {
     const uint64_t numbers = ((uint64_t)1 << UCX_TAG_SENDER) - 1;
@@ -99,17 +137,18 @@ int batch_post (struct batch *b, struct call_comm *base, const struct message *m
                 struct mg_error *err)
 {
     struct ucx_comm *c = (struct ucx_comm *)base;
-    struct item item = { .bytes = m->span.bytes, .sends = m->sends };
+    struct ucx_peer *peer = c->peer[m->peer];
+    struct item item = { .peer = peer, .bytes = m->span.bytes, .sends = m->sends };
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE,
         .memory_type = UCS_MEMORY_TYPE_HOST,
     };
 
+    if (connect_peer (c, peer, err) < 0)
+        return -1;
     if (m->sends) {
-        if (connect_peer (c, c->peer[m->peer], err) < 0)
-            return -1;
-        item.request = ucp_tag_send_nbx (c->peer[m->peer]->endpoint, m->span.ptr, m->span.bytes,
-                                         tag_of (c, m), &param);
+        item.request = ucp_tag_send_nbx (peer->endpoint, m->span.ptr, m->span.bytes, tag_of (c, m),
+                                         &param);
     } else {
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL; // 1.13 tells no length without request
         item.request = ucp_tag_recv_nbx (c->net->worker, m->span.ptr, m->span.bytes,
@@ -119,6 +158,7 @@ int batch_post (struct batch *b, struct call_comm *base, const struct message *m
         b->item[b->count++] = item;
         return 0;
     }
+    touch_peer (c->net, peer);
     return check_status (base, &item, UCS_PTR_STATUS (item.request), 0, err);
 }
 
@@ -134,8 +174,12 @@ int batch_test (struct batch *b, struct call_comm *c, struct mg_error *err)
             continue;
         b->item[i] = b->item[--b->count];
         ucp_request_free (item.request);
+        touch_peer (((struct ucx_comm *)c)->net, item.peer);
         if (check_status (c, &item, status, info.length, err) < 0)
             return -1;
     }
-    return b->count == 0;
+    if (b->count > 0)
+        return 0;
+    flush_touched (((struct ucx_comm *)c)->net);
+    return 1;
 }

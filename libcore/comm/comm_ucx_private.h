@@ -18,12 +18,15 @@
 struct ucx_peer {
     int task; /* the launcher's rank */
     ucp_address_t *address;
-    ucp_ep_h endpoint; /* NULL: no message has been sent to it */
+    ucp_ep_h endpoint; /* NULL: there was no message to it or from it */
+    struct ucx_peer *next_touched;
+    bool is_touched;
 };
 
 struct ucx_net {
     struct queue_source source; /* first: the worker's news */
-    void *flush;                /* a request of worker_is_settled(), NULL: none */
+    int keeps;                  /* endpoints whose messages have not left yet */
+    struct ucx_peer *touched;   /* peers of messages that are done, not flushed yet */
     const struct comm_host *host;
     struct mg_stream *stream;
     ucp_context_h context; /* NULL: not made yet */

@@ -39,7 +39,7 @@ enum {
 };
 
 #define SPIN_SECONDS 20e-6 /* before queue_wait_for() naps */
-#define UNSETTLED_SECONDS 2e-4 /* without work, before the thread asks if its source is settled */
+#define UNSETTLED_SECONDS 1e-4 /* before a source that keeps something is asked again */
 
 struct queue_lane {
     struct queue *queue;
@@ -415,29 +415,23 @@ static void rest (struct queue *queue, unsigned idle)
     pthread_mutex_lock (&queue->lock);
 }
 
-/* There is no work.  Wait a moment for some, then ask the source whether it is settled.  'round'
+/* There is no work.  Ask the source whether it is settled; if not, let it make progress.  'round'
  * counts the calls since there was work.  The lock is held on entry and return.
  */
 static void settle (struct queue *queue, unsigned round)
 {
     unsigned times = 1U << (round < UNSETTLED_ROUNDS_MAX ? round : UNSETTLED_ROUNDS_MAX);
-    struct timespec deadline = timed_deadline (UNSETTLED_SECONDS * times);
-    struct queue_source *source = queue->unsettled;
-    bool settled;
+    struct timespec deadline;
 
-    if (pthread_cond_timedwait (&queue->submitted, &queue->lock, &deadline) != ETIMEDOUT
-        || queue->stop || queue->failed || queue->busy)
-        return;
-    queue->polling = true;
-    pthread_mutex_unlock (&queue->lock);
-    source->progress (source);
-    settled = source->settled (source);
-    pthread_mutex_lock (&queue->lock);
-    queue->polling = false;
-    if (settled)
+    if (queue->unsettled->settled (queue->unsettled)) {
         queue->unsettled = NULL;
-    if (queue->failed)
-        pthread_cond_broadcast (&queue->finished); // for queue_settled()
+        return;
+    }
+    progress_source (queue, queue->unsettled);
+    if (queue->failed || queue->busy || queue->stop)
+        return;
+    deadline = timed_deadline (UNSETTLED_SECONDS * times);
+    pthread_cond_timedwait (&queue->submitted, &queue->lock, &deadline);
 }
 
 static void *thread_main (void *arg)

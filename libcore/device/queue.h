@@ -76,8 +76,8 @@ struct queue_source {
     /* True if nothing of work that is done is still to be sent.  A transport may report a message
      * as sent that it only keeps, until a peer has room for it.  While there is no work, progress()
      * and this function are called until it returns true.  NULL: nothing is kept.  Of the sources
-     * of a queue, one may have this function.  Before such a source is freed, work of the queue
-     * sets it to NULL.
+     * of a queue, one may have this function, which is called with the queue's lock held and must
+     * be quick.  Before such a source is freed, work of the queue sets it to NULL.
      */
     bool (*settled) (struct queue_source *source);
 };
