@@ -49,6 +49,17 @@ status=0
 megatron launch -n 2 -l echo >/dev/full 2>full.err || status=$?
 is "$status:$(cat full.err)" "1:megatron launch: standard output cannot be written: No space left on device" \
     "output that cannot be written"
+megatron launch -n 3 --label sh -c 'seq 30000; echo saved >saved.$RANK' 2>pipe.err | head -n 5 >pipe.out
+is "${PIPESTATUS[0]}:$(cat pipe.err)" "1:megatron launch: standard output cannot be written: Broken pipe" \
+    "a reader that ends early"
+is "$(wc -l <pipe.out) $(cat saved.*)" "5 saved
+saved
+saved" "has its lines, and all ranks run on to their end"
+run megatron launch -n 2 bash -c 'yes | head -n 1 >/dev/null; echo "${PIPESTATUS[0]}"'
+is "$status:$out" "0:141
+141" "programs of ranks get SIGPIPE as before"
+(trap '' PIPE && exec megatron launch -n 1 bash -c 'yes | head -n 1 >/dev/null; echo "${PIPESTATUS[0]}"') >pipe.out
+is "$(cat pipe.out)" 141 "also if this command was told to ignore it"
 run megatron launch -n 2 --output logs sh -c 'echo out $RANK; echo err $RANK >&2'
 is "$status:$out:$err" "0::" "to files"
 is "$(head logs/*)" "==> logs/0.err <==

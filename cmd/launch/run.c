@@ -407,6 +407,7 @@ static int prepare (struct run *run, struct mg_error *err)
 
     run->self = getpid ();
     raise_files (run);
+    signal (SIGPIPE, SIG_IGN); // output that nobody reads any more is reported, see output.c
 
     sigemptyset (&mask);
     sigaddset (&mask, SIGCHLD);
