@@ -73,8 +73,25 @@ err 1
 
 ==> logs/1.out <==
 out 1" "one for each rank and stream"
-echo text | run megatron launch -n 2 cat
-is "$status:$out" "0:" "no rank waits for input"
+# A link of another user in a directory like /tmp.
+mkdir -m 1777 shared
+mkdir mine
+ln -s "$PWD/mine" shared/logs
+run megatron launch -n 1 --output shared/logs echo ours
+is "$status:$err:$(cat mine/0.out)" "0::ours" "a link of this user is followed"
+if [ "$(id -u)" = 0 ] && chown -h 65534 shared/logs 2>/dev/null; then
+    for dir in shared/logs shared/logs/new; do
+        run megatron launch -n 1 --output "$dir" echo theirs
+        is "$status:$out:$err" "1::megatron launch: --output: $dir: cannot write: another user has made the \
+link shared/logs; only links that this user or root has made are followed there" "one of another user is not: $dir"
+    done
+    is "$(ls mine):$(cat mine/0.out)" "0.err
+0.out:ours" "and nothing is written there"
+else
+    skip 3 "only root can make a link of another user"
+fi
+run sh -c 'echo text | megatron launch -n 2 cat'
+is "$status:$out" "0:text" "rank 0 alone reads input, no other rank waits for it"
 
 # ---- CPUs
 run megatron launch -n 1 sh -c 'taskset -pc $$; echo $OMP_NUM_THREADS'

@@ -148,6 +148,25 @@ long=$(printf '%0200d/' 1 2 3 4 5)f
 refuse 1 "--save-weights 0.*/f: its directory cannot be written: No such file or directory" \
     "a path of 1000 bytes" megatron train "${args[@]}" --save-weights "$long"
 refuse 1 "--save: .*text.txt" "checkpoints in a file" megatron train "${args[@]}" --save text.txt/c
+
+# A link of another user in a directory like /tmp, to a directory of this user.
+mkdir -m 1777 shared
+mkdir mine
+ln -s "$PWD/mine" shared/ck
+if [ "$(id -u)" = 0 ] && chown -h 65534 shared/ck 2>/dev/null; then
+    for where in --save --tensorboard-dir; do
+        for dir in shared/ck shared/ck/new; do
+            refuse 1 "$where: $dir: cannot write: another user has made the link shared/ck; only links .*" \
+                "$where $dir" megatron train "${args[@]}" "$where" "$dir"
+        done
+    done
+    is "$(ls -A mine)" "" "nothing is written there"
+    chown -h 0 shared/ck
+else
+    skip 17 "only root can make a link of another user"
+fi
+run megatron train "${args[@]}" --train-iters 1 --save shared/ck
+is "$status:$(cat mine/latest_checkpointed_iteration.txt)" 0:1 "a link of this user is followed" || diag "$err"
 refuse 1 "nosuch: .*No such file" "no weights" megatron train "${args[@]}" --load-weights nosuch
 run megatron train "${args[@]}" --train-iters 0 --save-weights w.st
 is "$status" 0 "initial weights are written without a step" || diag "$err"

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cmd/launch/launch.h"
+#include "libcore/file/link.h"
 
 enum {
     LINE_MAX_BYTES = 1 << 16,
@@ -43,6 +44,19 @@ struct launch_output {
     struct stream (*stream)[STREAMS]; /* [ranks] */
 };
 
+static int make_dir (const char *path, struct mg_error *err)
+{
+    if (link_check (path, err) < 0)
+        return mg_error_prefix (err, "--output");
+    if (mkdir (path, 0777) == 0)
+        return 0;
+    if (errno != EEXIST)
+        return mg_error_set (err, errno, "--output %s: %s", path, strerror (errno));
+    if (link_check (path, err) < 0) // another user may have made a link meanwhile
+        return mg_error_prefix (err, "--output");
+    return 0;
+}
+
 struct launch_output *launch_output_create (const struct launch *l, struct mg_error *err)
 {
     struct launch_output *o = calloc (1, sizeof (*o));
@@ -58,10 +72,8 @@ struct launch_output *launch_output_create (const struct launch *l, struct mg_er
         for (int s = 0; s < STREAMS; s++)
             o->stream[r][s].read_fd = o->stream[r][s].write_fd = -1;
     }
-    if (l->output && mkdir (l->output, 0777) < 0 && errno != EEXIST) {
-        mg_error_set (err, errno, "--output %s: %s", l->output, strerror (errno));
+    if (l->output && make_dir (l->output, err) < 0)
         goto error;
-    }
     return o;
 error:
     launch_output_destroy (o);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "libcore/file/durable.h"
+#include "libcore/file/link.h"
 
 static int fail (struct mg_error *err, const char *verb, const char *path)
 {
@@ -159,6 +160,8 @@ int durable_make_dirs (const char *path, struct mg_error *err)
 
     if (*path == '\0')
         return mg_error_set (err, EINVAL, "a directory's name is empty");
+    if (link_check (path, err) < 0)
+        return -1;
     if (!(part = strdup (path)))
         return mg_error_set (err, ENOMEM, "out of memory");
     for (char *p = part + 1; rc == 0; p++) {
@@ -174,7 +177,7 @@ int durable_make_dirs (const char *path, struct mg_error *err)
             break;
     }
     free (part);
-    return rc;
+    return rc < 0 ? -1 : link_check (path, err); // another user may have made a link meanwhile
 }
 
 ssize_t durable_read_full (int fd, char *data, size_t len)

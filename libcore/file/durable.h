@@ -41,7 +41,9 @@ int durable_rename (const char *from, const char *to, struct mg_error *err);
 int durable_sync_dir (const char *path, struct mg_error *err);
 int durable_sync_parent (const char *path, struct mg_error *err);
 
-/* Create a directory and its missing parents.  An existing directory is no error. */
+/* Create a directory and its missing parents.  An existing directory is no error.  EACCES if
+ * another user has made a link on the way (link.h).
+ */
 int durable_make_dirs (const char *path, struct mg_error *err);
 
 /* Read up to 'len' bytes.  Returns the number of bytes, which is below 'len' only at the

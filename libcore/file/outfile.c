@@ -14,16 +14,13 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
-#include <linux/magic.h>
-
 #include "libcore/file/durable.h"
+#include "libcore/file/link.h"
 #include "libcore/file/outfile.h"
 
 enum {
-    LINKS_MAX = 40,  /* in a row, as for the kernel */
     ID_CHARS = DURABLE_ID_MAX - 1,
     TMP_BASE_MAX = NAME_MAX - 5 - ID_CHARS, /* of a name before ".tmp-ID" */
     CREATE_TRIES = 100,
@@ -47,81 +44,11 @@ static const char *type_name (mode_t mode)
                              : "no regular file";
 }
 
-/* The directory that 'path' stands in, with its slash: "" for the current one. */
-static char *dir_of (const char *path)
-{
-    const char *slash = strrchr (path, '/');
-
-    return strndup (path, slash ? (size_t)(slash - path) + 1 : 0);
-}
-
 static const char *base_of (const char *path)
 {
     const char *slash = strrchr (path, '/');
 
     return slash ? slash + 1 : path;
-}
-
-/* True if the link at 'path' in 'dir' may be followed: if this user or root has made it,
- * or if no other user can write in the directory.  The kernel has a similar rule for
- * directories like /tmp (protected_symlinks in proc(5)), but another user could make the
- * link just after the kernel has looked.
- */
-static bool may_follow (const struct stat *link, const char *dir)
-{
-    const mode_t others = S_IWGRP | S_IWOTH;
-    struct stat st;
-
-    if (link->st_uid == geteuid () || link->st_uid == 0)
-        return true;
-    return stat (dir, &st) == 0 && !(st.st_mode & others)
-           && (st.st_uid == geteuid () || st.st_uid == 0);
-}
-
-/* The text of the link at 'path', which stands in 'dir', into 'text'.  -1 and errno; EINVAL: it
- * is no link; EPERM: it may not be followed.
- */
-static int read_text (const char *path, const char *dir, char text[PATH_MAX])
-{
-    int fd = open (path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    ssize_t len = -1;
-    struct stat st;
-
-    if (fd < 0)
-        return -1;
-    if (fstat (fd, &st) < 0 || !S_ISLNK (st.st_mode))
-        errno = EINVAL;
-    else if (!may_follow (&st, dir))
-        errno = EPERM;
-    else if ((len = readlinkat (fd, "", text, PATH_MAX - 1)) >= 0)
-        text[len] = '\0';
-    close (fd); // which keeps errno: nothing was written
-    return len < 0 ? -1 : 0;
-}
-
-/* Returns the target of the link at 'path', which the caller frees.  NULL and errno;
- * EINVAL: it is no link.  *is_open is true, and NULL is returned, for a link of /proc:
- * its text is no name, it leads to an open file.
- */
-static char *read_link (const char *path, bool *is_open)
-{
-    char text[PATH_MAX], *dir = dir_of (path), *to = NULL;
-    struct statfs fs;
-
-    if (!dir) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    if (read_text (path, *dir ? dir : ".", text) < 0)
-        ; // errno says why
-    else if (statfs (*dir ? dir : ".", &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC)
-        *is_open = true;
-    else if (text[0] == '/')
-        to = strdup (text);
-    else if (asprintf (&to, "%s%s", dir, text) < 0)
-        to = NULL;
-    free (dir);
-    return to;
 }
 
 /* The target of a name.  A caller that opens 'path' follows no link, unless 'is_open' is
@@ -140,14 +67,14 @@ static int resolve (const char *name, struct target *t, struct mg_error *err)
 
     t->path = strdup (name);
     for (int i = 0; t->path; i++) {
-        if (!(to = read_link (t->path, &t->is_open))) {
+        if (!(to = link_target (t->path, &t->is_open))) {
             if (t->is_open || errno == ENOENT || errno == EINVAL)
                 return 0;
             break;
         }
         free (t->path);
         t->path = to;
-        if (i == LINKS_MAX) {
+        if (i == LINK_MAX_FOLLOWED) {
             errno = ELOOP;
             break;
         }
@@ -155,8 +82,7 @@ static int resolve (const char *name, struct target *t, struct mg_error *err)
     if (!t->path)
         return mg_error_set (err, ENOMEM, "%s: out of memory", name);
     if (errno == EPERM)
-        return mg_error_set (err, EACCES, "%s: cannot write: another user has made the link %s",
-                             name, t->path);
+        return link_refuse (name, t->path, err);
     return mg_error_set (err, errno, "%s: cannot write: %s", name, strerror (errno));
 }
 
@@ -194,7 +120,7 @@ static int find_target (const char *name, enum outfile_kind kind, struct target 
 
 static int check_dir (const char *name, const char *path, struct mg_error *err)
 {
-    char *dir = dir_of (path);
+    char *dir = link_dir (path);
     int rc;
 
     if (!dir)
@@ -308,7 +234,7 @@ static void remove_leftover (int dir, const char *name)
 
 static void remove_leftovers (const char *path, size_t base_len)
 {
-    char *dir = dir_of (path);
+    char *dir = link_dir (path);
     struct dirent *found;
     DIR *d;
 
