@@ -22,6 +22,22 @@ char *link_dir (const char *path)
     return strndup (path, slash ? (size_t)(slash - path) + 1 : 0);
 }
 
+/* True if a file's owner is root, or may be: in a user namespace, root outside may have no number
+ * of its own, and then shows as 65534, as all others without one do (user_namespaces(7)).
+ */
+static bool may_be_root (uid_t owner)
+{
+    unsigned inside = 0, outside = 0;
+    FILE *map;
+
+    if (owner != 65534 || !(map = fopen ("/proc/self/uid_map", "re")))
+        return owner == 0;
+    if (fscanf (map, "%u %u", &inside, &outside) != 2)
+        inside = outside = 0;
+    fclose (map);
+    return inside != 0 || outside != 0; // else root has its number
+}
+
 /* True if the link at 'path' in 'dir' may be followed: if this user or root has made it,
  * or if no other user can write in the directory.  The kernel has a similar rule for
  * directories like /tmp (protected_symlinks in proc(5)), but another user could make the
@@ -35,7 +51,7 @@ static bool may_follow (const struct stat *link, const char *dir)
     if (link->st_uid == geteuid () || link->st_uid == 0)
         return true;
     return stat (dir, &st) == 0 && !(st.st_mode & others)
-           && (st.st_uid == geteuid () || st.st_uid == 0);
+           && (st.st_uid == geteuid () || may_be_root (st.st_uid));
 }
 
 /* The text of the link at 'path', which stands in 'dir', into 'text'.  -1 and errno; EINVAL: it
