@@ -38,6 +38,9 @@ struct env {
     socklen_t address_len;
     struct env_hub *hub; /* of rank 0 */
     int fd;              /* of the others, -1: none */
+    bool connected;      /* a connection to rank 0 was made */
+    bool proved;         /* rank 0 has proved that it knows the token */
+    bool closed;         /* rank 0 has closed the connection, and given no reason */
     struct nodes_placed *placed; /* [size] by logical rank */
     char *answer;        /* of the last exchange ... */
     char **data;         /* [size] by task: ... the bytes of each, behind their length */
@@ -124,7 +127,8 @@ static int read_variables (struct env *e, struct mg_error *err)
 /* The connection has failed, with this errno.  Returns -1 and a text. */
 static int lose_hub (struct env *e, int failed, struct mg_error *err)
 {
-    if (failed == ETIMEDOUT)
+    e->closed = failed != ETIMEDOUT;
+    if (!e->closed)
         return e->host->error_set (err, ETIMEDOUT, "bootstrap env: rank 0 does not answer within "
                                    "%g s", e->timeout);
     return e->host->error_set (err, ECONNRESET, "bootstrap env: rank 0 has ended");
@@ -196,87 +200,54 @@ static int try_connect (struct env *e, const struct timespec *deadline)
     return failed;
 }
 
+/* Rank 0 has not let this rank in; the last try failed with this errno.  Returns -1 and a text. */
+static int miss_hub (const struct env *e, int last, struct mg_error *err)
+{
+    return mg_error_set (err, ETIMEDOUT, "bootstrap env: rank 0 at %.80s port %.10s %s within %g "
+                         "s: %s", getenv ("MASTER_ADDR"), getenv ("MASTER_PORT"),
+                         e->connected ? "was there, but has not let this rank in" : "has not come",
+                         e->timeout, strerror (last));
+}
+
 /* Connect, again and again until rank 0 listens: it often does a few milliseconds later. */
 static int connect_hub (struct env *e, const struct timespec *deadline, struct mg_error *err)
 {
     int last, ms = 1;
 
     do {
-        if ((last = try_connect (e, deadline)) == 0)
+        if ((last = try_connect (e, deadline)) == 0) {
+            e->connected = true;
             return 0;
+        }
+        if (last == ECONNREFUSED && e->proved) // rank 0 listens until all ranks have come
+            return lose_hub (e, last, err);
         poll (NULL, 0, ms);
         ms = 2 * ms < RETRY_MS ? 2 * ms : RETRY_MS;
     } while (env_left_ms (deadline) > 0);
-    return mg_error_set (err, ETIMEDOUT, "bootstrap env: rank 0 at %.80s port %.10s has not come "
-                         "within %g s: %s", getenv ("MASTER_ADDR"), getenv ("MASTER_PORT"),
-                         e->timeout, strerror (last));
+    return miss_hub (e, last, err);
 }
 
-/* Say who this rank is, and get the challenge of rank 0.  NULL and a text on failure; *again: the
- * connection was closed before rank 0 said anything.
+/* Prove to each other that both know the token.  -1 and a text on failure; e->closed: it is the end
+ * of the connection, for which rank 0 has given no reason.
  */
-static struct env_challenge *greet_hub (struct env *e, const struct env_hello *hello,
-                                        const struct timespec *deadline, bool *again,
-                                        struct mg_error *err)
+static int greet_hub (struct env *e, struct mg_error *err)
 {
-    struct pollfd p = { .fd = e->fd, .events = POLLIN };
-    size_t len;
-    char byte;
-
-    *again = false;
-    if (env_send (e->fd, ENV_HELLO, hello, sizeof (*hello), deadline) < 0) {
-        *again = errno == ECONNRESET;
-        lose_hub (e, errno, err);
-        return NULL;
-    }
-    if (poll (&p, 1, env_left_ms (deadline)) > 0) {
-        ssize_t got = recv (e->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-
-        *again = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
-    }
-    if (*again) {
-        lose_hub (e, ECONNRESET, err);
-        return NULL;
-    }
-    return next_body (e, ENV_CHALLENGE, sizeof (struct env_challenge), &len, deadline, err);
-}
-
-/* Connect and greet.  Try again if rank 0 closes the connection before it says anything, as it may
- * while strangers take all of its places.
- */
-static struct env_challenge *find_hub (struct env *e, const struct env_hello *hello,
-                                       struct timespec *deadline, struct mg_error *err)
-{
-    const struct timespec last = timed_deadline (e->timeout);
-    struct env_challenge *challenge;
-    bool again = false;
-
-    do {
-        if (again) {
-            close (e->fd);
-            e->fd = -1;
-            poll (NULL, 0, RETRY_MS);
-        }
-        if (connect_hub (e, &last, err) < 0)
-            return NULL;
-        *deadline = timed_deadline (e->timeout);
-        challenge = greet_hub (e, hello, deadline, &again, err);
-    } while (!challenge && again && env_left_ms (&last) > 0);
-    return challenge;
-}
-
-/* Prove to each other that both know the token. */
-static int join_hub (struct env *e, struct mg_error *err)
-{
-    struct timespec deadline;
-    struct env_challenge *challenge;
+    const struct timespec deadline = timed_deadline (e->timeout);
     struct env_hello hello = { .rank = (uint32_t)e->task, .world = (uint32_t)e->size };
+    struct env_challenge *challenge;
     struct env_proof proof;
     uint8_t mac[SHA256_SIZE];
+    size_t len;
+    void *welcome;
     bool same;
+    int rc;
 
-    if (env_random (hello.nonce, sizeof (hello.nonce), err) < 0
-        || !(challenge = find_hub (e, &hello, &deadline, err)))
+    e->closed = false;
+    if (env_random (hello.nonce, sizeof (hello.nonce), err) < 0)
+        return -1;
+    if (env_send (e->fd, ENV_HELLO, &hello, sizeof (hello), &deadline) < 0)
+        return lose_hub (e, errno, err);
+    if (!(challenge = next_body (e, ENV_CHALLENGE, sizeof (*challenge), &len, &deadline, err)))
         return -1;
     env_prove (e->token, "hub", &hello, challenge->nonce, mac);
     same = env_is_same (mac, challenge->mac);
@@ -284,12 +255,38 @@ static int join_hub (struct env *e, struct mg_error *err)
     free (challenge);
     if (!same)
         memset (&proof, 0, sizeof (proof)); // so that rank 0 counts it
-    if (env_send (e->fd, ENV_PROOF, &proof, sizeof (proof), &deadline) < 0)
-        return lose_hub (e, errno, err);
+    rc = env_send (e->fd, ENV_PROOF, &proof, sizeof (proof), &deadline);
     if (!same)
         return mg_error_set (err, EACCES, "bootstrap env: rank 0 has another "
                              "MEGATRON_BOOTSTRAP_TOKEN");
+    e->proved = true;
+    if (rc < 0)
+        return lose_hub (e, errno, err);
+    if (!(welcome = next_body (e, ENV_WELCOME, 0, &len, &deadline, err)))
+        return -1;
+    free (welcome);
     return 0;
+}
+
+/* Connect and greet.  Try again if rank 0 closes the connection without a reason, as it may while
+ * strangers take all of its places.
+ */
+static int join_hub (struct env *e, struct mg_error *err)
+{
+    const struct timespec deadline = timed_deadline (e->timeout);
+
+    while (connect_hub (e, &deadline, err) == 0) {
+        if (greet_hub (e, err) == 0)
+            return 0;
+        if (!e->closed)
+            return -1;
+        close (e->fd);
+        e->fd = -1;
+        poll (NULL, 0, RETRY_MS);
+        if (env_left_ms (&deadline) == 0)
+            return miss_hub (e, ECONNRESET, err);
+    }
+    return -1;
 }
 
 /* --- collective calls --- */

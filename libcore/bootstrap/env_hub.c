@@ -24,12 +24,12 @@ enum {
     STRANGERS_MAX = 256, /* connections at a time that have not proved anything yet */
     STRANGERS_MIN = 8,
     STRANGER_SECONDS = 10,
-    CROWDED_SECONDS = 1, /* to say something while no other connection can be accepted */
+    CROWDED_SECONDS = 1, /* for each answer while no other connection can be accepted */
     FILES_SPARE = 64,    /* descriptors for the rest of the program */
     TELL_SECONDS = 2, /* to send the reason of a failure to all ranks */
     NAMED_MAX = 8,
     PAUSE_MS = 20,
-    LOOK_MS = 200, /* until strangers that say nothing are looked for */
+    LOOK_MS = 200, /* until strangers whose time is over are looked for */
 };
 
 enum state { SAYS_HELLO, PROVES, BELONGS };
@@ -39,7 +39,7 @@ struct peer {
     int fd; /* -1: none */
     enum state state;
     struct timespec deadline; /* of a connection that has not proved anything */
-    struct timespec crowded;  /* of one that has said nothing, if there is no place for another */
+    struct timespec crowded;  /* the same, of its next frame, if there is no place for another */
     struct env_header header;
     size_t have; /* bytes of the header and the body */
     char *body;  /* [header.len], once the header is whole */
@@ -322,6 +322,7 @@ static int read_stranger (struct env_hub *hub, struct peer *p, struct mg_error *
         memcpy (challenge.nonce, p->nonce, sizeof (p->nonce));
         env_prove (hub->token, "hub", &p->hello, p->nonce, challenge.mac);
         p->state = PROVES;
+        p->crowded = timed_deadline (CROWDED_SECONDS);
         next_frame (p);
         if (env_send (p->fd, ENV_CHALLENGE, &challenge, sizeof (challenge), &now) < 0)
             drop_stranger (hub, p, false);
@@ -338,6 +339,7 @@ static int read_stranger (struct env_hub *hub, struct peer *p, struct mg_error *
         || p->hello.rank >= (uint32_t)hub->size || hub->rank[p->hello.rank].fd >= 0)
         return refuse_hello (hub, p, err);
     p->state = BELONGS;
+    env_send (p->fd, ENV_WELCOME, NULL, 0, &now); // read_frame() finds a failure
     hub->rank[p->hello.rank] = *p;
     *p = (struct peer){ .fd = -1 };
     return 0;
@@ -406,14 +408,12 @@ static bool poll_strangers (struct env_hub *hub, bool place, int ms)
 
 static bool is_late (const struct peer *p, bool crowded)
 {
-    bool silent = p->state == SAYS_HELLO;
-
-    return env_left_ms (crowded && silent ? &p->crowded : &p->deadline) == 0;
+    return env_left_ms (crowded ? &p->crowded : &p->deadline) == 0;
 }
 
 /* Read what strangers have sent, and drop those whose time is over.  If it is 'crowded', those that
- * come later wait in the listener until there is a place, and one that has said nothing has less
- * time.  A rank that is dropped so early tries again.
+ * come later wait in the listener until there is a place, and strangers have less time for their
+ * next frame.  A rank that is dropped so early tries again.
  */
 static int read_strangers (struct env_hub *hub, bool crowded, struct mg_error *err)
 {

@@ -9,6 +9,9 @@
  *     rank   HELLO      its place and a random number C
  *     hub    CHALLENGE  a random number S, and HMAC (token, "hub" C S hello)
  *     rank   PROOF      HMAC (token, "rank" C S hello)
+ *     hub    WELCOME    the rank belongs to the job
+ *
+ * A rank whose connection is closed before WELCOME connects again.
  *
  * Then each collective call is one DATA frame of each rank and one ANSWER to each, with the data of
  * all ranks.  When the hub itself comes to the call, it sends HERE to each: a rank then knows
@@ -30,6 +33,7 @@ enum env_frame {
     ENV_HELLO,
     ENV_CHALLENGE,
     ENV_PROOF,
+    ENV_WELCOME,
     ENV_DATA,
     ENV_HERE,
     ENV_ANSWER,
@@ -37,7 +41,7 @@ enum env_frame {
 };
 
 enum {
-    ENV_MAGIC = 0x6d676532,
+    ENV_MAGIC = 0x6d676533,
     ENV_NONCE = 32,
     ENV_HOST_MAX = 65, /* bytes of a host name, which the ranks exchange first */
     ENV_TOKEN_MIN = 16,

@@ -13,7 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "libcore/base/timed.h"
 #include "libcore/bootstrap/bootstrap.h"
+#include "libcore/bootstrap/env_wire.h"
 #include "tests/tap/tap.h"
 
 enum { RANKS_MAX = 16 };
@@ -294,23 +296,115 @@ static void test_strangers (void)
     close (loud);
 }
 
-/* Strangers take all places of rank 0, and say nothing. */
-static void test_crowd (void)
+/* The start of a greeting, which nobody goes on with. */
+static bool greet (int fd)
+{
+    struct {
+        struct env_header header;
+        struct env_hello hello;
+    } first = { { ENV_MAGIC, ENV_HELLO, sizeof (struct env_hello) }, { .rank = 1, .world = 3 } };
+
+    return send (fd, &first, sizeof (first), MSG_NOSIGNAL) == sizeof (first);
+}
+
+/* Strangers take all places of rank 0, and say nothing, or nothing after a greeting. */
+static void test_crowd (bool greets)
 {
     enum { CROWD = 400 };
     struct ranks all = make_ranks (3);
     int fd[CROWD], there = 0;
 
+    timeout = 8; // less than the time of a stranger that is in nobody's way
     start_rank (&all, 0, meets, NULL);
     for (int i = 0; i < CROWD; i++)
-        there += (fd[i] = connect_to (all.port)) >= 0;
-    is_int (there, CROWD, "many strangers");
+        there += (fd[i] = connect_to (all.port)) >= 0 && (!greets || greet (fd[i]));
+    is_int (there, CROWD, "many strangers, %s", greets ? "which greet" : "silent");
     start_rank (&all, 1, meets, NULL);
     start_rank (&all, 2, meets, NULL);
     for (int r = 0; r < 3; r++)
         has (text_of (&all, r), ": 9", "a rank behind them");
     for (int i = 0; i < CROWD; i++)
         close (fd[i]);
+    timeout = 20;
+}
+
+/* --- a rank that is dropped: this test is rank 0 --- */
+
+enum dropped { BEFORE_CHALLENGE, BEFORE_PROOF, AFTER_PROOF, NOT };
+
+static int listen_at (int port)
+{
+    struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons ((uint16_t)port) };
+    const struct timeval limit = { .tv_sec = (time_t)timeout }; // of accept()
+    int fd = socket (AF_INET, SOCK_STREAM, 0), one = 1;
+
+    a.sin_addr.s_addr = htonl (INADDR_LOOPBACK);
+    if (setsockopt (fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof (one)) < 0
+        || setsockopt (fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof (limit)) < 0
+        || bind (fd, (struct sockaddr *)&a, sizeof (a)) < 0 || listen (fd, 8) < 0)
+        bail_out ("no listener");
+    return fd;
+}
+
+static void receive (int fd, enum env_frame kind, void *body, size_t len)
+{
+    const struct timespec deadline = timed_deadline (timeout);
+    struct env_header h;
+
+    if (env_recv (fd, &h, sizeof (h), &deadline) < 0 || h.kind != kind || h.len != len
+        || env_recv (fd, body, len, &deadline) < 0)
+        bail_out ("the rank has not sent frame %d", kind);
+}
+
+/* Accept the rank, and drop it.  If it is not dropped, it is told a failure. */
+static void accept_rank (int listener, enum dropped dropped)
+{
+    const struct timespec deadline = timed_deadline (timeout);
+    int fd = accept (listener, NULL, NULL);
+    const struct env_fail fail = { .errnum = EPROTO, .text = "let in" };
+    struct env_challenge challenge = { .nonce = "a random number" };
+    struct env_hello hello;
+    struct env_proof proof;
+
+    receive (fd, ENV_HELLO, &hello, sizeof (hello));
+    env_prove ("", "hub", &hello, challenge.nonce, challenge.mac);
+    if (dropped > BEFORE_CHALLENGE)
+        env_send (fd, ENV_CHALLENGE, &challenge, sizeof (challenge), &deadline);
+    if (dropped > BEFORE_PROOF)
+        receive (fd, ENV_PROOF, &proof, sizeof (proof));
+    if (dropped == NOT)
+        env_send (fd, ENV_FAIL, &fail, sizeof (fail), &deadline);
+    close (fd);
+}
+
+static void test_dropped (void)
+{
+    struct ranks all = make_ranks (2);
+    char want[160];
+    int listener;
+
+    start_rank (&all, 1, meets, NULL);
+    listener = listen_at (all.port);
+    for (enum dropped d = BEFORE_CHALLENGE; d <= NOT; d++)
+        accept_rank (listener, d);
+    is_str (text_of (&all, 0), "let in", "a rank that is dropped comes again");
+    close (listener);
+    all = make_ranks (2);
+    start_rank (&all, 1, meets, NULL);
+    listener = listen_at (all.port);
+    accept_rank (listener, AFTER_PROOF);
+    close (listener);
+    is_str (text_of (&all, 0), "bootstrap env: rank 0 has ended", "until rank 0 ends");
+    timeout = 3;
+    all = make_ranks (2);
+    start_rank (&all, 1, meets, NULL);
+    listener = listen_at (all.port);
+    accept_rank (listener, BEFORE_CHALLENGE);
+    close (listener);
+    snprintf (want, sizeof (want), "bootstrap env: rank 0 at 127.0.0.1 port %d was there, but has "
+              "not let this rank in within 3 s: Connection refused", all.port);
+    is_str (text_of (&all, 0), want, "a hub that has proved nothing may come again");
+    timeout = 20;
 }
 
 static bool limit_files (rlim_t soft, rlim_t hard)
@@ -407,7 +501,9 @@ int main (void)
     test_missing ();
     test_wrong ();
     test_strangers ();
-    test_crowd ();
+    test_crowd (false);
+    test_crowd (true);
+    test_dropped ();
     test_files ();
     test_badparam ();
     return done_testing ();
