@@ -63,6 +63,22 @@ is "$status" "0 0 0 0 " "two hosts train" || diag "$(head -n 3 ./*.err)"
 same_metrics two.json one.json 1e-5 1e-4 "against one rank"
 same_weights two.st one.st 1e-4 "weights at the end" --skip-key-bias 4
 
+# The monitor between hosts: rank 0 hears of a rank of the other host that has died.
+# listening HOST: the addresses at which something listens, in hexadecimal digits
+listening() {
+    ip netns exec "$1" cat /proc/net/tcp /proc/net/tcp6 | awk '$4 == "0A" { sub (/:.*/, "", $2); print $2 }'
+}
+for r in 0 1 2 3; do
+    rank $r a-secret-of-the-job-1 --train-iters 1000000 --lr-decay-iters 10 --log-interval 1
+done
+wait_until 'cat ./*.out | grep -q "iteration  *3/"' "${pids[0]}"
+is "$(listening "$a" | grep -c '^0*$') $(listening "$b" | grep -c '^0*$')" "1 1" \
+    "rank 0 and the last rank listen on all addresses"
+kill -KILL "${pids[3]}"
+together 2>/dev/null
+ok '[[ " $status" != *" 0 "* ]]' "a rank that dies ends all: $status"
+like "$(cat 0.err)" "rank 3 on $b died" "rank 0 reports a death on the other host"
+
 seconds=$(($(patience 6000) / 1000)) # in which all have come
 minutes=$(awk "BEGIN { printf \"%.9f\", $seconds / 60 }")
 for r in 0 1 2 3; do
@@ -81,4 +97,15 @@ wait "${pids[0]}" || rc=$?
 status=$rc
 ok "[ $status != 0 ]" "no token beyond the loopback"
 like "$(cat 0.err)" "MASTER_ADDR 10.213.7.1 is beyond this machine: want MEGATRON_BOOTSTRAP_TOKEN" "is refused"
+
+# one host
+unset MEGATRON_UCX_TLS
+export MASTER_ADDR=127.0.0.1 WORLD_SIZE=2
+for r in 0 1; do
+    rank $r a-secret-of-the-job-1 --train-iters 1000000 --lr-decay-iters 10 --log-interval 1
+done
+wait_until 'cat 0.out 1.out | grep -q "iteration  *3/"' "${pids[0]}"
+is "$(listening "$a" | tr '\n' ' ')" "0100007F 0100007F " "ranks of one host listen on 127.0.0.1 alone"
+kill "${pids[@]:0:2}"
+wait "${pids[@]:0:2}" 2>/dev/null
 done_testing
