@@ -68,6 +68,7 @@ same_weights two.st one.st 1e-4 "weights at the end" --skip-key-bias 4
 listening() {
     ip netns exec "$1" cat /proc/net/tcp /proc/net/tcp6 | awk '$4 == "0A" { sub (/:.*/, "", $2); print $2 }'
 }
+rm ./*.out # of the ranks before
 for r in 0 1 2 3; do
     rank $r a-secret-of-the-job-1 --train-iters 1000000 --lr-decay-iters 10 --log-interval 1
 done
@@ -101,6 +102,7 @@ like "$(cat 0.err)" "MASTER_ADDR 10.213.7.1 is beyond this machine: want MEGATRO
 # one host
 unset MEGATRON_UCX_TLS
 export MASTER_ADDR=127.0.0.1 WORLD_SIZE=2
+rm ./*.out
 for r in 0 1; do
     rank $r a-secret-of-the-job-1 --train-iters 1000000 --lr-decay-iters 10 --log-interval 1
 done
