@@ -63,11 +63,11 @@ is "$status" "0 0 0 0 " "two hosts train" || diag "$(head -n 3 ./*.err)"
 same_metrics two.json one.json 1e-5 1e-4 "against one rank"
 same_weights two.st one.st 1e-4 "weights at the end" --skip-key-bias 4
 
-# The monitor between hosts: rank 0 hears of a rank of the other host that has died.
 # listening HOST: the addresses at which something listens, in hexadecimal digits
 listening() {
     ip netns exec "$1" cat /proc/net/tcp /proc/net/tcp6 | awk '$4 == "0A" { sub (/:.*/, "", $2); print $2 }'
 }
+# The monitor between hosts: rank 0 hears of a rank of the other host that has died.
 rm ./*.out # of the ranks before
 for r in 0 1 2 3; do
     rank $r a-secret-of-the-job-1 --train-iters 1000000 --lr-decay-iters 10 --log-interval 1

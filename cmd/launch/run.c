@@ -283,8 +283,8 @@ static bool any_leaving (const struct run *run)
     return false;
 }
 
-/* A rank has failed.  Others that are about to end may be the reason of it: wait for them, not for
- * long.
+/* A rank has failed.  Others that are about to end may be the reason of it: wait for them, for
+ * LEAVE_SECONDS at most.
  */
 static void collect_leaving (struct run *run)
 {
@@ -292,11 +292,12 @@ static void collect_leaving (struct run *run)
     struct timespec now, begin;
 
     clock_gettime (CLOCK_MONOTONIC, &begin);
-    do {
+    now = begin;
+    while (now.tv_sec - begin.tv_sec < LEAVE_SECONDS && any_leaving (run)) {
         nanosleep (&moment, NULL);
         collect (run);
         clock_gettime (CLOCK_MONOTONIC, &now);
-    } while (now.tv_sec - begin.tv_sec < LEAVE_SECONDS && any_leaving (run));
+    }
 }
 
 static void report (const struct run *run, int rank)
@@ -318,13 +319,11 @@ static void reap (struct run *run)
     int first;
 
     collect (run);
+    if (!run->ending && find_first (run) >= 0)
+        collect_leaving (run);
     first = find_first (run);
-    if (first >= 0 && !run->ending) {
-        if (any_leaving (run))
-            collect_leaving (run);
-        first = find_first (run);
+    if (!run->ending && first >= 0)
         report (run, first);
-    }
     for (int r = 0; r < run->launch->ranks; r++) {
         if (run->ended[r])
             note_end (run, r);

@@ -39,7 +39,7 @@ struct peer {
     int fd; /* -1: none */
     enum state state;
     struct timespec deadline; /* of a connection that has not proved anything */
-    struct timespec crowded;  /* the same, of its next frame, if there is no place for another */
+    struct timespec crowded;  /* of its next frame, while there is no place for another one */
     struct env_header header;
     size_t have; /* bytes of the header and the body */
     char *body;  /* [header.len], once the header is whole */

@@ -2,7 +2,7 @@
  *
  * comm_ucx.c runs in the caller: the worker, its address, making communicators.
  * comm_ucx_batch.c runs on the communication thread: messages by UCP's tag matching, and endpoints,
- * which are made when the first message to a rank is sent.  call.h has what messages are for.
+ * which are made for the first message to or from a rank.  call.h has what messages are for.
  */
 #ifndef LIBCORE_COMM_COMM_UCX_PRIVATE_H
 #define LIBCORE_COMM_COMM_UCX_PRIVATE_H

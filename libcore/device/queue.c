@@ -35,11 +35,11 @@ enum {
     LONG_NAP_NS = 50000,
     WAIT_SPINS = 50,   /* looks at the counter before a waiter sleeps */
     SETTLE_SECONDS = 1, /* for the thread to come out of a poll function */
-    UNSETTLED_ROUNDS_MAX = 5, /* each of which doubles the pause before the next */
+    DOUBLINGS_MAX = 5, /* of the pause after which an unsettled source is asked again */
 };
 
 #define SPIN_SECONDS 20e-6 /* before queue_wait_for() naps */
-#define UNSETTLED_SECONDS 1e-4 /* before a source that keeps something is asked again */
+#define UNSETTLED_SECONDS 1e-4 /* the first of these pauses */
 
 struct queue_lane {
     struct queue *queue;
@@ -327,8 +327,8 @@ static void progress_source (struct queue *queue, struct queue_source *source)
         pthread_cond_broadcast (&queue->finished); // for queue_settled()
 }
 
-/* Let the sources of the work in progress make progress, and one that keeps something of other
- * work; the lock is held on entry and return.
+/* Let the sources of the work in progress make progress, and the unsettled source; the lock is held
+ * on entry and return.
  */
 static void progress_sources (struct queue *queue)
 {
@@ -420,7 +420,7 @@ static void rest (struct queue *queue, unsigned idle)
  */
 static void settle (struct queue *queue, unsigned round)
 {
-    unsigned times = 1U << (round < UNSETTLED_ROUNDS_MAX ? round : UNSETTLED_ROUNDS_MAX);
+    unsigned times = 1U << (round < DOUBLINGS_MAX ? round : DOUBLINGS_MAX);
     struct timespec deadline;
 
     if (queue->unsettled->settled (queue->unsettled)) {

@@ -15,6 +15,8 @@
 
 #include "libcore/file/link.h"
 
+enum { OVERFLOW_UID = 65534 }; /* the owner of files whose owner has no number here */
+
 char *link_dir (const char *path)
 {
     const char *slash = strrchr (path, '/');
@@ -22,15 +24,15 @@ char *link_dir (const char *path)
     return strndup (path, slash ? (size_t)(slash - path) + 1 : 0);
 }
 
-/* True if a file's owner is root, or may be: in a user namespace, root outside may have no number
- * of its own, and then shows as 65534, as all others without one do (user_namespaces(7)).
+/* True if a file's owner is root, or may be.  In a user namespace, root outside may have no number:
+ * root then shows as OVERFLOW_UID, as all others without a number do (user_namespaces(7)).
  */
 static bool may_be_root (uid_t owner)
 {
     unsigned inside = 0, outside = 0;
     FILE *map;
 
-    if (owner != 65534 || !(map = fopen ("/proc/self/uid_map", "re")))
+    if (owner != OVERFLOW_UID || !(map = fopen ("/proc/self/uid_map", "re")))
         return owner == 0;
     if (fscanf (map, "%u %u", &inside, &outside) != 2)
         inside = outside = 0;

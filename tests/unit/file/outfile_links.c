@@ -14,8 +14,7 @@
 #include "libcore/file/outfile.h"
 #include "tests/tap/tap.h"
 #include "tests/unit/checkpoint/scratch.h"
-
-enum { NOBODY = 65534 };
+#include "tests/unit/file/owners.h"
 
 /* A file that another process replaces by a link to the victim when it is next opened to be
  * written; NULL: none.
@@ -63,20 +62,9 @@ static bool appends (const char *name, struct mg_error *err)
     return file != NULL;
 }
 
-/* A directory's mode and owner, a link's owner, and whether the link is followed. */
+/* Links of root and of another user, in directories of both. */
 static void test_owners (void)
 {
-    static const struct {
-        mode_t mode;
-        uid_t dir, link;
-        bool followed;
-    } rows[] = {
-        { 0755, 0, 0, true },           { 0755, 0, NOBODY, true },
-        { 0775, 0, NOBODY, false },     { 0757, 0, NOBODY, false },
-        { 01777, 0, NOBODY, false },    { 01777, 0, 0, true },
-        { 0777, NOBODY, 0, true },      { 0755, NOBODY, NOBODY, false },
-        { 0700, NOBODY, NOBODY, false }, { 01777, NOBODY, NOBODY, false },
-    };
     const char *dir = scratch_path ("dir"), *name = scratch_path ("dir/name");
 
     if (geteuid () != 0) {
@@ -84,19 +72,19 @@ static void test_owners (void)
         return;
     }
     mkdir (dir, 0755);
-    for (size_t i = 0; i < sizeof (rows) / sizeof (rows[0]); i++) {
+    for (size_t i = 0; i < NUM_OWNERS; i++) {
         struct mg_error err = { "" };
 
-        if (chmod (dir, rows[i].mode) < 0 || chown (dir, rows[i].dir, 0) < 0
-            || symlink (scratch_path ("target"), name) < 0 || lchown (name, rows[i].link, 0) < 0)
+        if (chmod (dir, owners[i].mode) < 0 || chown (dir, owners[i].dir, 0) < 0
+            || symlink (scratch_path ("target"), name) < 0 || lchown (name, owners[i].link, 0) < 0)
             bail_out ("cannot make a directory and a link");
         scratch_write ("target", "", 0);
-        ok (appends (name, &err) == rows[i].followed && (rows[i].followed || errno == EACCES),
-            "directory %o of %u, link of %u: append %s", rows[i].mode, rows[i].dir, rows[i].link,
-            err.text);
-        is_int (outfile_replace (name, "new", 3, &err), rows[i].followed ? 0 : -1,
+        ok (appends (name, &err) == owners[i].followed && (owners[i].followed || errno == EACCES),
+            "directory %o of %u, link of %u: append %s", owners[i].mode, owners[i].dir,
+            owners[i].link, err.text);
+        is_int (outfile_replace (name, "new", 3, &err), owners[i].followed ? 0 : -1,
                 "and replace %s", err.text);
-        is_int (outfile_check (name, OUTFILE_WHOLE, &err), rows[i].followed ? 0 : -1,
+        is_int (outfile_check (name, OUTFILE_WHOLE, &err), owners[i].followed ? 0 : -1,
                 "as the check says");
         unlink (name);
     }

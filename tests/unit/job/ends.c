@@ -137,7 +137,7 @@ static void all_reduce (struct run *r, size_t count)
         give_up (r);
 }
 
-/* Send an empty datagram to each socket of this process that takes some. */
+/* Send an empty datagram to each local socket of this process that has a name. */
 static void send_nothing (void)
 {
     int from = socket (AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
