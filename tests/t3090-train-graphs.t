@@ -1,49 +1,14 @@
 #!/bin/bash
 # Runs with device graphs have the bits of runs without: layers and modules of all kinds, whole
 # iterations, under every layout; resumed, with evaluations, with other batch sizes.  What is captured
-# is what "plan graphs" says, and traces have the replays.
+# is what "plan graphs" says, and traces have the replays.  (t3091 has layers with experts.)
 # MG_LONG=1: 100 iterations instead of 12.
 . "${MG_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/lib/test.sh"
 . "$MG_SRCDIR/tests/lib/ranks.sh"
 . "$MG_SRCDIR/tests/lib/train.sh"
 
 ranks_need
-tokenized_text 40
-iterations=12
-! long || iterations=100
-base=(--tokenizer-type ByteLevel --data-path text_text_document --split 90,10,0 --lr 2e-3
-      --lr-decay-style constant --adam-eps 1e-6 --train-iters $iterations --global-batch-size 8)
-dense=("${base[@]}" --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 16
-       --hidden-dropout 0.1 --attention-dropout 0.1 --micro-batch-size 1 --eval-interval 3
-       --eval-iters 1)
-experts=("${base[@]}" "${experts_sizes[@]}" "${experts_router[@]}" --micro-batch-size 1
-         --eval-iters 0)
-partial=(--cuda-graph-modules attn mlp moe_router moe_preprocess)
-whole=(--cuda-graph-impl full_iteration)
-a2a=(--moe-token-dispatcher-type alltoall)
-padded=("${a2a[@]}" --moe-expert-capacity-factor 1 --moe-pad-expert-input-to-capacity)
-
-# replays TEXT N ARGUMENT... -- GRAPH-ARGUMENT...: on N ranks, without and with; the first form of
-# the run is kept for the next call if the arguments are the same
-last=
-replays() {
-    local text=$1 n=$2 launch=()
-    local -a plain=()
-    shift 2
-    [ "$n" = 1 ] || launch=(ranks_run "$n")
-    while [ "$1" != -- ]; do plain+=("$1"); shift; done
-    shift
-    if [ "$last" != "$n ${plain[*]}" ]; then
-        train eager "${launch[@]}" megatron train "${plain[@]}"
-        is "$status" 0 "$text: eager"
-        last="$n ${plain[*]}"
-    fi
-    train graphs "${launch[@]}" megatron train "${plain[@]}" --cuda-graph-impl local \
-        --cuda-graph-warmup-steps 2 "$@"
-    is "$status" 0 "$text: with graphs"
-    like "$out" "graphs of rank 0.* \| graphs: [1-9][0-9]* \| nodes: [1-9]" "$text: captured"
-    same_bits graphs eager "$text: the same bits"
-}
+. "$MG_SRCDIR/tests/lib/graphs.sh"
 
 # captured: RANK GRAPHS NODES INPUT INTERMEDIATE HAND-OVER HOST of each rank, from a run's lines in
 # $out; planned: the same from the JSON of "plan graphs"
@@ -136,36 +101,6 @@ as_planned "eight ranks, experts" 8 "${experts[@]}" "${a2a[@]}" "${sp[@]}" \
     --pipeline-model-parallel-size 2 --expert-model-parallel-size 4 \
     --expert-tensor-parallel-size 1 -- "${partial[@]}"
 
-# ---- experts
-one=("${experts[@]}" "${a2a[@]}")
-replays "experts of one rank" 1 "${one[@]}" -- "${partial[@]}"
-ep=("${experts[@]}" --expert-model-parallel-size 2)
-replays "all-to-all" 2 "${ep[@]}" "${a2a[@]}" -- "${partial[@]}"
-replays "the router alone" 2 "${ep[@]}" "${a2a[@]}" -- --cuda-graph-modules moe_router
-replays "attention alone" 2 "${ep[@]}" "${a2a[@]}" -- --cuda-graph-modules attn
-replays "all-gather" 2 "${ep[@]}" --moe-token-dispatcher-type allgather -- "${partial[@]}"
-replays "drops without padding" 2 "${ep[@]}" "${a2a[@]}" --moe-expert-capacity-factor 1 -- \
-    "${partial[@]}"
-replays "drops with padding" 2 "${ep[@]}" "${padded[@]}" -- --cuda-graph-modules attn mlp moe
-replays "drops with padding, whole layers" 2 "${ep[@]}" "${padded[@]}" --
-replays "drops with padding, an iteration" 2 "${ep[@]}" "${padded[@]}" -- "${whole[@]}"
-replays "padded, experts of one rank, an iteration" 1 "${experts[@]}" "${padded[@]}" -- \
-    "${whole[@]}"
-replays "overlapped shared experts" 2 "${ep[@]}" "${a2a[@]}" --moe-shared-expert-overlap -- \
-    "${partial[@]}"
-replays "empty experts" 2 "${ep[@]}" "${a2a[@]}" --num-experts 16 --moe-router-topk 1 \
-    --moe-router-num-groups 2 --moe-router-group-topk 1 --init-method-std 2 -- "${partial[@]}"
-replays "recomputed experts" 2 "${ep[@]}" "${a2a[@]}" --recompute-granularity selective \
-    --recompute-modules moe -- --cuda-graph-modules attn
-replays "recomputed router" 2 "${ep[@]}" "${a2a[@]}" --recompute-granularity selective \
-    --recompute-modules moe layernorm -- "${partial[@]}"
-folded=(--expert-model-parallel-size 2 --expert-tensor-parallel-size 2 "${sp[@]}"
-        --context-parallel-size 2 "${sharded[@]}" --moe-expert-rank-capacity-factor 0.6)
-replays "a folded layout in rounds" 4 "${experts[@]}" "${a2a[@]}" "${folded[@]}" -- \
-    "${partial[@]}"
-replays "interleaved experts" 4 "${experts[@]}" "${a2a[@]}" --expert-model-parallel-size 2 \
-    "${pipeline[@]}" -- "${partial[@]}"
-
 # ---- state
 saved=("${dense[@]}" --train-iters 6)
 train first megatron train "${saved[@]}" --save saved --save-interval 3
@@ -209,7 +144,6 @@ for impl in none local full_iteration; do
 done
 
 # ---- the host touches no device memory
-MG_TEST_DEVICE=guarded-pages replays "guarded" 2 "${ep[@]}" "${a2a[@]}" -- "${partial[@]}"
 last=
 MG_TEST_DEVICE=guarded-pages replays "guarded, an iteration" 1 "${dense[@]}" -- "${whole[@]}"
 

@@ -163,6 +163,32 @@ experts_runs() {
     bound=--moe-expert-rank-capacity-factor
 }
 
+# compare_layouts: the command of the array base trains each model in a layout as on one rank.  Each
+# line of the standard input is LAYOUT|MODEL.  LAYOUT: the number of ranks, the sizes of ep and etp,
+# arguments.  MODEL: arguments.  A third field names another layout to compare with, by its number of
+# ranks and its arguments, for what depends on the tokens that a rank has.
+compare_layouts() {
+    local layout model reference n ep etp more n0 more0 done=''
+    while IFS='|' read -r layout model reference; do
+        read -r n ep etp more <<<"$layout"
+        # shellcheck disable=SC2086 # words
+        if [ "$model$reference" != "$done" ]; then
+            read -r n0 more0 <<<"${reference:-1}"
+            train one ranks_run "$n0" "${base[@]}" $model $more0 --save-gradients one.grad
+            is "$status" 0 "reference $reference: $model"
+            done=$model$reference
+        fi
+        # shellcheck disable=SC2086
+        train n ranks_run "$n" "${base[@]}" $model $more --expert-model-parallel-size "$ep" \
+            --expert-tensor-parallel-size "$etp" --save-gradients n.grad
+        is "$status" 0 "$n ranks, ep $ep, etp $etp $more" || continue
+        same_metrics n.json one.json 1e-5 1e-4 "losses and norms"
+        same_experts n.json one.json "experts"
+        same_weights n.grad one.grad 1e-5 "gradients of the first step"
+        same_weights n.st one.st 1e-4 "weights at the end" --absolute
+    done
+}
+
 # run_planned NAME N ARGUMENT...: the command of the array base trains on N ranks; what is planned is
 # allocated.
 run_planned() {
